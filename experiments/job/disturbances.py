@@ -44,9 +44,9 @@ from faultline.strategies.stragglers import Remedy, RemedyName, StragglerPolicy
 
 if TYPE_CHECKING:
     from faultline.simulator.chords import Chords
+    from faultline.simulator.durations import StepTime
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
-    from faultline.simulator.simgrid_engine.step_time import StepTime
 
 
 _REDEAL_S = 0.1

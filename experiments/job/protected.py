@@ -27,7 +27,11 @@ from faultline.experiments.job.platform_files import (
 )
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.simulator.simgrid_engine.state_transfers import (
+    StateTransfers,
+    StateTransferTimes,
+    beside_steps,
+)
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
 from faultline.strategies.in_memory.node_groups import NodeGroups
@@ -180,8 +184,6 @@ def _beside_steps(
     if not simulated and times.copy_s + times.send_s <= compute_s:
         # Snapshots end before the all-reduce, which alone uses links.
         return None
-    from faultline.simulator.simgrid_engine.state_flows import beside_steps
-
     path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
     found = write_beside(scenario, path, flows, simulated=simulated)

@@ -67,7 +67,7 @@ from faultline.strategies.registry import strategy_class
 if TYPE_CHECKING:
     from faultline.simulator.background import WriteBesideSteps
     from faultline.simulator.courses import Courses
-    from faultline.simulator.simgrid_engine.step_time import StepTime
+    from faultline.simulator.durations import StepTime
 
 
 Source = Literal["stated", "derived", "measured"]

@@ -23,9 +23,8 @@ from faultline.experiments.job.platform_files import (
     symmetry_of,
     traffic_of,
 )
-from faultline.simulator.durations import MemberTimes
+from faultline.simulator.durations import MemberTimes, StepTime
 from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
-from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
 if TYPE_CHECKING:

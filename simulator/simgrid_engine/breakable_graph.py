@@ -1,7 +1,7 @@
 """Runs a graph of activities, each started separately, on hosts that may fail meanwhile.
 
 SimGrid aborts if a host with a task goes off, so `graph_runner` is for steps in which nothing
-fails. Activities survive that: those on the host end, and ranks that need them wait for ever.
+fails. Separate activities end with their host, and ranks that need them wait for ever.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from math import inf
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Rank
-from faultline.simulator.simgrid_engine.graph_runner import HostOf, mean_latency_s
+from faultline.simulator.simgrid_engine.graph_runner import HostOf, mean_latency_s, work_of
 from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_begin
 
 
 class BreakableGraph:
     """A graph that runs once, until its end or until no activity can go on.
 
-    A message to or from a host that is off stops, and so do the other messages of its ring: its
-    members wait for each other. Activities that wait for one of these never begin. Computations of
-    some ranks take `factors` times as long. `off_s` is when hosts go off, by their names, in
-    simulated seconds.
+    If a host goes off, its messages stop, and so do the other messages of their rings, whose
+    members wait for each other. Activities that wait for a stopped message never begin.
+    Computations of some ranks take `factors` times as long. `off_s` is when hosts go off, by their
+    names, in simulated seconds.
     """
 
     def __init__(
@@ -38,8 +39,8 @@ class BreakableGraph:
         self._waiting_for = list(map(len, graph.waits_for))
         self._successors: list[list[int]] = [[] for _ in graph.activities]
         for number, before in enumerate(graph.waits_for):
-            for one in before:
-                self._successors[one].append(number)
+            for predecessor in before:
+                self._successors[predecessor].append(number)
         # Gradients that hide behind the passes: no rank waits for them before the step's end.
         self._waited_for = [
             bool(after) or activity.kind != "gradient"
@@ -48,7 +49,7 @@ class BreakableGraph:
         self._running: dict[int, simgrid.Comm | simgrid.Exec] = {}
         self._lost: set[int] = set()
         self._stopped = False
-        self._ended, self._over = simgrid.Semaphore(0), simgrid.Semaphore(0)
+        self._passed, self._ended = simgrid.Semaphore(0), simgrid.Semaphore(0)
 
     def start(self) -> None:
         """Start an actor that runs the graph, from within another one."""
@@ -56,43 +57,43 @@ class BreakableGraph:
 
     def wait(self) -> None:
         """Wait, from within an actor, until no activity runs that a rank waits for."""
-        self._ended.acquire()
+        self._passed.acquire()
 
-    def over_before(self, time_s: float) -> bool:
+    def ends_before(self, time_s: float) -> bool:
         """Wait, from within an actor, for the end of the graph, until a time at most.
 
-        Returns whether all activities have ended by then. To be called once.
+        Returns whether all activities have ended by then. May be called once.
         """
         if time_s == inf:
-            self._over.acquire()
+            self._ended.acquire()
             return not self._lost
-        left_s = time_s - simgrid.Engine.clock
-        # SimGrid takes a time-out of 0 for none at all.
-        return left_s > 0.0 and not self._over.acquire_timeout(left_s) and not self._lost
+        timeout_s = time_s - simgrid.Engine.clock
+        # A time-out of 0 means none to SimGrid.
+        return timeout_s > 0.0 and not self._ended.acquire_timeout(timeout_s) and not self._lost
 
     def stop(self) -> None:
-        """Cancel all running activities, from within an actor; no other begins."""
+        """Cancel all running activities, from within an actor, and begin no others."""
         self._stopped = True
         for activity in list(self._running.values()):
             activity.cancel()
 
     def _run(self) -> None:
-        ready = deque(number for number, left in enumerate(self._waiting_for) if not left)
-        reported = False
+        ready = deque(number for number, count in enumerate(self._waiting_for) if not count)
+        has_passed = False
         while ready or self._running:
             self._begin(ready)
-            if not reported and not any(self._waited_for[number] for number in self._running):
-                self._ended.release()
-                reported = True
+            if not has_passed and not any(self._waited_for[number] for number in self._running):
+                self._passed.release()
+                has_passed = True
             if self._running:
                 self._wait_for_any(ready)
-        if not reported:
-            self._ended.release()
-        self._over.release()
+        if not has_passed:
+            self._passed.release()
+        self._ended.release()
 
     def _begin(self, ready: deque[int]) -> None:
         """Start all activities that are ready; those without duration end at once."""
-        for number in [one for one in ready if not self._can_begin(one)]:
+        for number in [number for number in ready if not self._can_begin(number)]:
             self._lose(number)
         while ready:
             number = ready.popleft()
@@ -101,17 +102,16 @@ class BreakableGraph:
             if not self._can_begin(number):
                 self._lose(number)
                 continue
-            _, rank, peer, amount, ring = self._graph.activities[number]
-            here, there = self._host_of(rank), None if peer is None else self._host_of(peer)
-            if not amount or there == here:
+            activity = self._graph.activities[number]
+            latency_s = partial(mean_latency_s, host_of=self._host_of)
+            here, there, amount = work_of(activity, self._host_of, latency_s)
+            if not amount:
                 self._end(number, ready)
             elif there is None:
-                flop = amount * self._factors.get(rank, 1.0)
-                if ring:
-                    flop = amount * mean_latency_s(ring, self._host_of) * here.speed
-                work = simgrid.this_actor.exec_init(flop)
-                work.host = here
-                self._running[number] = work.start()
+                factor = 1.0 if activity.ring else self._factors.get(activity.rank, 1.0)
+                computation = simgrid.this_actor.exec_init(amount * factor)
+                computation.host = here
+                self._running[number] = computation.start()
             else:
                 self._running[number] = simgrid.Comm.sendto_async(here, there, round(amount))
 
@@ -125,42 +125,42 @@ class BreakableGraph:
             if number not in self._running:
                 continue
             try:
-                over = activity.test()
+                has_ended = activity.test()
             except BROKEN_OFF:
                 del self._running[number]
                 self._lose(number)
                 continue
-            if over:
+            if has_ended:
                 del self._running[number]
                 self._end(number, ready)
 
     def _end(self, number: int, ready: deque[int]) -> None:
-        for after in self._successors[number]:
-            self._waiting_for[after] -= 1
-            if not self._waiting_for[after] and after not in self._lost:
-                ready.append(after)
+        for successor in self._successors[number]:
+            self._waiting_for[successor] -= 1
+            if not self._waiting_for[successor] and successor not in self._lost:
+                ready.append(successor)
 
     def _lose(self, number: int) -> None:
         """Give up an activity, and all messages of its ring."""
-        for mate in self._ring_of(number):
-            self._lost.add(mate)
-            activity = self._running.pop(mate, None)
+        for message in self._ring_of(number):
+            self._lost.add(message)
+            activity = self._running.pop(message, None)
             if activity is not None:
                 activity.cancel()
 
     def _ring_of(self, number: int) -> Collection[int]:
-        """Return the messages of an activity's ring, which meet once all have arrived."""
-        activities = self._graph.activities
+        """Return an activity and the messages of its ring: those with the same meeting."""
+        activities, waits_for = self._graph.activities, self._graph.waits_for
         meetings = [
-            after
-            for after in self._successors[number]
-            if activities[after].kind == "meeting" or activities[after].ring
+            successor
+            for successor in self._successors[number]
+            if activities[successor].kind == "meeting" or activities[successor].ring
         ]
-        return {number, *(one for each in meetings for one in self._graph.waits_for[each])}
+        return {number, *(message for meeting in meetings for message in waits_for[meeting])}
 
     def _can_begin(self, number: int) -> bool:
         if self._stopped:
             return False
         activity = self._graph.activities[number]
-        ends = (self._host_of(one) for one in (activity.rank, activity.peer) if one)
-        return may_begin(ends, self._off_s)
+        hosts = (self._host_of(rank) for rank in (activity.rank, activity.peer) if rank)
+        return may_begin(hosts, self._off_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class CollectiveResult:
     Attributes
     ----------
     time_s : float
-        From its start until the last member has finished, in seconds.
+        Time from its start until the last member has finished, in seconds.
     bus_bandwidth_bytes_per_s : float
         Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
         (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
@@ -38,8 +39,8 @@ class CollectiveResult:
         The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
         "latency" if latencies, and filling pipelines, take more than any.
     alpha_beta_s : float
-        The algorithm's formula, for the hops between the first and the last rank, and between
-        neighbours in a domain: the time if all edges were like those, without contention.
+        The time without contention if all edges were like that between the first and the last rank,
+        and all edges in a domain like that between neighbours: the algorithm's formula.
     messages : int
         Messages that were simulated.
     """
@@ -68,7 +69,7 @@ def probe_collective(
     collective, algorithm : str
         Names from `simulator.collectives.catalogue`; None is the collective's first algorithm.
     size_bytes : float
-        Size of a member's buffer as nccl-tests counts it: for reduce-scatter, all-gather and
+        Size of a member's buffer by the count of nccl-tests: for reduce-scatter, all-gather and
         all-to-all the parts of all members together.
     ranks : int, optional
         Number of ranks, on the first GPUs; all by default.
@@ -76,9 +77,9 @@ def probe_collective(
     Raises
     ------
     CollectiveError
-        The algorithm is unknown, or does not work for these ranks or bytes.
+        The algorithm is unknown, or does not work for this number of ranks or bytes.
     PlatformError
-        The platform is broken or too small.
+        The platform is invalid or too small.
     SimulationError
         SimGrid aborts.
     """
@@ -98,16 +99,18 @@ def probe_collective(
 
     def measure() -> CollectiveResult:
         time_s, messages, limited_by = in_own_process(_measure, platform_xml, schedule, hosts)
-        speed = size_bytes / time_s if time_s > 0.0 else 0.0
+        bandwidth = size_bytes / time_s if time_s > 0.0 else 0.0
         factor = bus_factor(collective, len(hosts))
-        return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
+        return CollectiveResult(
+            time_s, factor * bandwidth, bandwidth, limited_by, alpha_beta_s, messages
+        )
 
     request = ["collective", _VERSION, collective, name, size_bytes, hosts]
     return cached(platform_xml, request, measure, CollectiveResult)
 
 
 def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
-    """Group GPUs by scale-up domain; a GPU without one in the file is alone in its own."""
+    """Return GPUs by scale-up domain; a GPU without a domain in the file has its own."""
     domains: dict[object, list[GpuHost]] = {}
     for gpu in gpus:
         domains.setdefault(gpu.domain if gpu.domain >= 0 else gpu.name, []).append(gpu)
@@ -117,14 +120,14 @@ def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
 def _setting(
     platform: Platform, gpus: Sequence[GpuHost], size_bytes: float
 ) -> tuple[Setting, Hop | None]:
-    """Return the properties that algorithms adapt to, and an edge inside a domain if any."""
+    """Return the properties that algorithms adapt to, and an edge inside a domain, if any."""
     domains = _by_domain(gpus)
     position = {gpu.name: number for number, gpu in enumerate(gpus)}
     inner = _hop(platform, domains[0][0], domains[0][1]) if len(domains[0]) > 1 else None
     if len(gpus) < 2:
         hop = Hop(0.0, inf)
     elif len(domains) > 1 and len(domains) * len(domains[0]) == len(gpus):
-        # Between the first of the first domain and of the last: on one rail.
+        # Between the first GPUs of the first and of the last domain: on one rail.
         hop = _hop(platform, domains[0][0], domains[-1][0])
     else:
         hop = _hop(platform, gpus[0], gpus[-1])
@@ -143,7 +146,7 @@ def _measure(
     """Simulate the collective; return its time in s, its messages, and its bottleneck."""
     import simgrid
     from faultline.simulator.collectives.runner import Collective
-    from faultline.simulator.simgrid_engine.loading import load_engine, start_members
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
 
     engine = load_engine(platform_xml)
     collective = Collective(schedule, hosts, "probe")
@@ -153,18 +156,19 @@ def _measure(
         collective.take_part(position)
         ends_s.append(simgrid.Engine.clock)
 
-    start_members(hosts, member)
+    for position, host in enumerate(hosts):
+        actor_on(host, f"member-{position}", partial(member, position))
     engine.run()
     time_s = max(ends_s)
     return time_s, collective.messages, _bottleneck(schedule, hosts, time_s)
 
 
 def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
-    """Return the class of link that takes most of the time, or "latency".
+    """Return the class of links that takes most of the time, or "latency".
 
-    In each stage the link with the most bytes for its bandwidth needs at least that long. Stages
-    follow each other, so these times add up, by class; the rest of `time_s` is latencies and
-    pipelines that are not full yet.
+    Each stage takes at least as long as the link with the most bytes for its bandwidth is busy.
+    Stages follow each other, so these times add up, by class; the rest of `time_s` is latencies,
+    and pipelines that are not full yet.
     """
     import simgrid
 
@@ -178,21 +182,23 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
                 links, _ = here.route_to(nodes[peer])
                 for link in links:
                     # A fat pipe limits each flow separately.
-                    alone = link.get_sharing_policy() == simgrid.Link.SharingPolicy.FATPIPE
-                    name, seconds = link.name, pieces * schedule.piece_bytes / link.bandwidth
-                    before_s = busy_s[number].get(name, 0.0)
-                    busy_s[number][name] = max(before_s, seconds) if alone else before_s + seconds
+                    is_fat_pipe = link.get_sharing_policy() == simgrid.Link.SharingPolicy.FATPIPE
+                    seconds = pieces * schedule.piece_bytes / link.bandwidth
+                    before_s = busy_s[number].get(link.name, 0.0)
+                    busy_s[number][link.name] = (
+                        max(before_s, seconds) if is_fat_pipe else before_s + seconds
+                    )
     by_class: dict[str, float] = {"latency": time_s}
     for stage_busy_s in busy_s:
-        name = _largest(stage_busy_s)
+        busiest = _largest(stage_busy_s)
         # SimGrid appends _UP and _DOWN to nic-000017 for its directions.
-        kind = link_class(name.removesuffix("_UP").removesuffix("_DOWN"))
-        by_class[kind] = by_class.get(kind, 0.0) + stage_busy_s[name]
-        by_class["latency"] -= stage_busy_s[name]
+        kind = link_class(busiest.removesuffix("_UP").removesuffix("_DOWN"))
+        by_class[kind] = by_class.get(kind, 0.0) + stage_busy_s[busiest]
+        by_class["latency"] -= stage_busy_s[busiest]
     return _largest(by_class)
 
 
 def _largest(seconds: dict[str, float]) -> str:
-    """Return the key of the largest value; of equal ones the first, which is next to the sender."""
+    """Return the key of the largest value; the first of equal keys, which is next to the sender."""
     largest = max(seconds.values())
     return next(key for key, value in seconds.items() if value >= largest * (1 - 1e-9))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf, sqrt
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import simgrid
 from faultline.simulator.background import Write
@@ -51,13 +52,26 @@ from faultline.simulator.simgrid_engine.storage_traffic import (
     transfer_beside,
 )
 from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.strategies.recovery import Recovery
+from faultline.strategies.recovery import Recovery, SentMove
 
-_MOST_BESIDE = 4.0
+_LONGEST_BESIDE_WRITES = 4.0
+"""Factor by which a phase lasts longer beside writes, at most, than at the known rates."""
+
+
+class _Passes(NamedTuple):
+    """The passes that are simulated: their shares, and how often each group computes.
+
+    Groups `at_risk` may fail meanwhile. Ranks of groups `without_order` have nothing to compute.
+    """
+
+    shares: StepShares = StepShares(())
+    times: Mapping[int, int] = MappingProxyType({})
+    at_risk: Collection[int] = ()
+    without_order: Collection[int] = ()
 
 
 class SimgridEngine:
-    """Executes phases on a loaded platform; its `execute` is called from within an actor.
+    """Executes phases on a loaded platform; an actor calls `execute`.
 
     Parameters
     ----------
@@ -96,12 +110,15 @@ class SimgridEngine:
         )
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
-        self._writing_until_s = 0.0
+        # Checkpoints that training does not wait for: their orders by group, and their latest end.
+        self._saving: dict[int, Order] = {}
+        self._saving_until_s = 0.0
+        self._writes: list[Write] = []
+        # The latest passes: when a group stopped, by how much they were late, and whether their
+        # hidden gradients are simulated.
         self._hung_s = inf
         self._late_s = 0.0
-        self._exchange_follows = True
-        self._writing: dict[int, Order] = {}
-        self._writes: list[Write] = []
+        self._gradients_follow = True
         self._simulate: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -139,7 +156,7 @@ class SimgridEngine:
         return outcome
 
     def _begin_write(self, phase: Background) -> Outcome:
-        """Start a snapshot to storage or to host memories, beside all other traffic."""
+        """Start a snapshot to storage or to host memories; it shares links with other traffic."""
         write = phase.write
         self._writes.append(write)
         flows = [
@@ -152,100 +169,113 @@ class SimgridEngine:
 
     def _beside_write(self, duration_s: float) -> float:
         """Return the longest time of a phase that may share links with writes, in seconds."""
-        going_on = [write.times.slowdown for write in self._writes if not write.is_over]
-        if not going_on:
+        slowdowns = [write.times.slowdown for write in self._writes if not write.is_over]
+        if not slowdowns:
             return duration_s
         # On slow links, or links with more traffic, it may take longer than at these rates.
-        return _MOST_BESIDE * duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
+        at_these_rates_s = duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in slowdowns))
+        return _LONGEST_BESIDE_WRITES * at_these_rates_s
 
     def _nominal_s(self, phase: Compute) -> float:
         stacks = phase.stacks if phase.patch is None else max(phase.patch.values())
         return stacks * phase.stack_size * phase.pace * self._job.work.compute_s
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
-        """Leave all steps to their phases, which this engine simulates in detail."""
+        """Skip no step: this engine simulates each phase in detail."""
         return Outcome(simgrid.Engine.clock)
 
     def _compute(self, phase: Compute) -> Outcome:
+        work, steps = self._job.work, self._simulated_steps
         began_s, down = simgrid.Engine.clock, self.failure_injector.down
-        whole = dict.fromkeys(phase.members, phase.stacks)
-        stacks = whole if phase.patch is None else self._job.work.occupied(phase, phase.patch)
-        mine: Mapping[int, int] = stacks
-        simulated, spared, breakable = set[int](), set[int](), set[int]()
-        is_regular = self._job.work.is_regular(phase)
-        # Then replay follows the simulated step, wherever it breaks.
-        in_course = bool(self._writes) or self._job.work.simulates_failing_steps
-        self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
-        if self._simulated_steps and is_regular:
-            shares = self._shares(phase)
-            mine = {
-                group: stacks.get(group, 1) for group in shares.computing(phase.patch or stacks)
-            }
-            longest_s = self._nominal_s(phase) * phase.slow.slowest
-            if self._simulated_steps.hide(shares):
-                # Gradients that should hide behind the last pass may last longer than it.
-                longest_s += self._job.all_reduce_s(phase)
-            unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
-            simulated, waiting = self._simulated_steps.within(shares, unharmed)
-            if not simulated | waiting >= mine.keys() and self._simulated_steps.hide(shares):
-                # Gradients still in flight when the failure is noticed can stay in flight.
-                simulated = set()
-            # A rank that waits for a group at risk gets its data, or waits for ever.
-            spared = (simulated | waiting | (stacks.keys() - mine.keys())) & unharmed
-            if began_s >= self._writing_until_s and (in_course or not _shares_nodes(phase)):
-                breakable = mine.keys() - simulated - down
+        stacks: Mapping[int, int] = dict.fromkeys(phase.members, phase.stacks)
+        if phase.patch is not None:
+            stacks = work.occupied(phase, phase.patch)
+        is_regular = work.is_regular(phase)
+        # In these steps replay uses the simulated times also if a group fails.
+        in_course = bool(self._writes) or work.simulates_failing_steps
+        self._gradients_follow = is_regular and not 0.0 < phase.pace <= phase.least_pace
+        passes = _Passes()
+        if steps and is_regular:
+            passes = self._simulated_passes(steps, phase, stacks, in_course)
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
-            group: ComputeOrder(number, size * slow.get(group, 1.0), bool(breakable))
-            for group, number in stacks.items()
-            if group not in spared
+            group: ComputeOrder(count, size * slow.get(group, 1.0), bool(passes.at_risk))
+            for group, count in stacks.items()
+            if group not in passes.without_order
         }
         idle = {group for group in phase.members if group not in stacks and group not in down}
         # Rank actors compute for groups that may fail or are not free yet; this actor for the rest.
         at_risk = self._at_risk(orders)
         computations = simgrid.ActivitySet()
         for group, order in orders.items():
-            if group not in at_risk and not breakable:
+            if group not in at_risk and not passes.at_risk:
                 computations.push(self._computation(group, order))
 
         def simulate() -> None:
-            if self._simulated_steps and (simulated or breakable):
-                times = {group: mine[group] for group in (simulated | breakable) & mine.keys()}
-                self._simulated_steps.meet(phase.parts_down, phase.slow)
-                off_s = self._off_s() if breakable else {}
-                self._simulated_steps.passes(
-                    shares, times, phase.factor, breakable, off_s, alone=not self._writes
+            if steps and passes.times:
+                steps.set_conditions(phase.parts_down, phase.slow)
+                off_s = self._off_s() if passes.at_risk else {}
+                alone = not self._writes
+                steps.passes(
+                    passes.shares, passes.times, phase.factor, passes.at_risk, off_s, alone=alone
                 )
 
         done = self._carry_out({group: orders[group] for group in at_risk}, simulate)
         self._arrived = idle | done | (stacks.keys() - at_risk)
         if not computations.empty():
             computations.wait_all()
-        lacking = [group for group in phase.members if group not in self._arrived]
-        if lacking and self._simulated_steps:
-            # From then on the rest of the group waits for its failed ranks.
-            failed_s = min(self.clocks.next_failure_s[group] for group in lacking)
+        missing = [group for group in phase.members if group not in self._arrived]
+        if missing and steps:
+            # The rest of a group waits for its failed ranks from their failure on.
+            failed_s = min(self.clocks.next_failure_s[group] for group in missing)
             self._hung_s = max(began_s, failed_s)
-        if breakable and not in_course:
-            at_work = stacks.keys() - set(lacking)
-            ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
+        if passes.at_risk and not in_course:
+            ends_s = self._passes_end_s(phase, began_s, stacks.keys() - set(missing), missing)
             # Gradients hide behind passes; an all-reduce of known time includes the rest of them.
             self._late_s = max(0.0, simgrid.Engine.clock - ends_s)
             # Ranks wait for weights of a lost group; the others notice its absence at the end.
-            self._sleep_until(ends_s)
-        if not lacking and phase.least_pace:
-            types = phase.stacks * phase.stack_size
-            self._sleep_until(began_s + types * phase.least_pace * self._job.work.compute_s)
+            simgrid.this_actor.sleep_until(ends_s)
+        if not missing and phase.least_pace:
+            least_s = phase.stacks * phase.stack_size * phase.least_pace * work.compute_s
+            simgrid.this_actor.sleep_until(began_s + least_s)
         return Outcome(simgrid.Engine.clock)
 
+    def _simulated_passes(
+        self, steps: SimulatedSteps, phase: Compute, stacks: Mapping[int, int], in_course: bool
+    ) -> _Passes:
+        """Return which groups' passes are simulated; GPUs of each are busy for some `stacks`."""
+        shares, now_s = self._shares(phase), simgrid.Engine.clock
+        computing = shares.computing(phase.patch or stacks)
+        longest_s = self._nominal_s(phase) * phase.slow.slowest
+        may_outlast = steps.may_outlast_passes(shares)
+        if may_outlast:
+            # Gradients that should hide behind the last pass may last longer than it.
+            longest_s += self._job.all_reduce_s(phase)
+        unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
+        simulated, waiting = steps.split_by_hosts(shares, unharmed)
+        if may_outlast and not (simulated | waiting).issuperset(computing):
+            # Gradients still in flight when the failure is noticed can stay in flight.
+            simulated = set()
+        at_risk = set[int]()
+        if now_s >= self._saving_until_s and (in_course or not _shares_nodes(phase)):
+            at_risk = set(computing) - simulated - self.failure_injector.down
+        times = {
+            group: stacks.get(group, 1)
+            for group in computing
+            if group in simulated or group in at_risk
+        }
+        # A rank that waits for a group at risk gets its data, or waits for ever.
+        without_order = unharmed & (simulated | waiting | (stacks.keys() - set(computing)))
+        return _Passes(shares, times, at_risk, without_order)
+
     def _passes_end_s(
-        self, phase: Compute, began_s: float, at_work: Collection[int], lacking: Collection[int]
+        self, phase: Compute, began_s: float, working: Collection[int], missing: Collection[int]
     ) -> float:
         """Return when the working groups should have ended, and missing groups have failed."""
-        left = phase._replace(pace=self._job.work.pace_with_parts_down(phase, lacking))
-        slowest = max((phase.slow.compute.get(group, 1.0) for group in at_work), default=0.0)
-        ends_s = began_s + self._nominal_s(left) * slowest
-        return max(ends_s, *(self.clocks.next_failure_s[group] for group in lacking), 0.0)
+        remaining = phase._replace(pace=self._job.work.pace_with_parts_down(phase, missing))
+        slowest = max((phase.slow.compute.get(group, 1.0) for group in working), default=0.0)
+        ends_s = began_s + self._nominal_s(remaining) * slowest
+        return max(ends_s, *(self.clocks.next_failure_s[group] for group in missing), 0.0)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
         """Return the groups whose ranks may be down or busy when an order comes."""
@@ -260,7 +290,7 @@ class SimgridEngine:
             group
             for group, order in orders.items()
             if group in down
-            or group in self._writing
+            or group in self._saving
             or next_failure_s[group] <= now_s + longest_s(order) * (1 + 1e-9)
         }
 
@@ -276,26 +306,29 @@ class SimgridEngine:
         return computation
 
     def _off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
-        """Return when hosts fail, by name; hosts of absent groups are off by now."""
-        gone, next_failure_s = self.failure_injector.down.union(absent), self.clocks.next_failure_s
+        """Return when hosts fail, by name; -inf for the hosts of groups that are down or absent."""
+        off, next_failure_s = self.failure_injector.down.union(absent), self.clocks.next_failure_s
         return {
-            host: -inf if group in gone else next_failure_s[group]
+            host: -inf if group in off else next_failure_s[group]
             for group, hosts in enumerate(self._traffic.hosts)
             for host in hosts
         }
 
     def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
-        """Return the members that no failure or write disturbs for `duration_s`."""
+        """Return the members that no failure or checkpoint disturbs for `duration_s`."""
         start_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
-        if start_s < self._writing_until_s:
+        if start_s < self._saving_until_s:
             return set()
-        until_s, down = start_s + duration_s * (1 + 1e-6), self.failure_injector.down
-        return {group for group in members if next_failure_s[group] > until_s and group not in down}
+        end_s, down = start_s + duration_s * (1 + 1e-6), self.failure_injector.down
+        return {group for group in members if next_failure_s[group] > end_s and group not in down}
 
     def _carry_out(
         self, orders: Mapping[int, Order], meanwhile: Callable[[], None] = lambda: None
     ) -> set[int]:
-        """Send orders; return the groups that executed them once all have, or are down."""
+        """Send orders; wait until each group has executed its order or is down.
+
+        Returns the groups that executed theirs.
+        """
         waiting = set()
         for group, order in orders.items():
             if group not in self.failure_injector.down:
@@ -306,22 +339,22 @@ class SimgridEngine:
         while waiting:
             news = self._news.get()
             if isinstance(news, Failed):
-                # A group that has been brought up since then counts as up.
-                self._writing.pop(news.group, None)
+                # A group that has been turned on again since then counts as up.
+                self._saving.pop(news.group, None)
                 if news.group in self.failure_injector.down:
                     waiting.discard(news.group)
-            elif isinstance(news, Report) and news.order is self._writing.get(news.group):
-                del self._writing[news.group]
+            elif isinstance(news, Report) and news.order is self._saving.get(news.group):
+                del self._saving[news.group]
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # A group that fails at the time of its report has not arrived.
                 down = news.group in self.failure_injector.down
-                if news.done and not (down and self._fails_until(news.group, news.time_s)):
+                if news.done and not (down and self._fails_by(news.group, news.time_s)):
                     done.add(news.group)
         return done
 
-    def _fails_until(self, group: int, time_s: float) -> bool:
-        """Return whether a group has failed by some time; clocks differ by rounding."""
+    def _fails_by(self, group: int, time_s: float) -> bool:
+        """Return whether a group fails at a time or before; clocks differ by rounding."""
         return self.clocks.next_failure_s[group] <= time_s * (1.0 + 1e-12)
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
@@ -331,92 +364,92 @@ class SimgridEngine:
         whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
-        quiet = self._unharmed(members, self._beside_write(whole_s)).issuperset(members)
-        if self._simulated_steps and not absent and quiet:
-            self._simulated_steps.meet(phase.parts_down, phase.slow)
-            self._simulated_steps.sync(self._shares(phase))
-            self._exchange_hidden(start_s + whole_s)
-            return Outcome(simgrid.Engine.clock)
+        ends_s = start_s + whole_s
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = max(start_s, hung_s + rules.watchdog_s)
         elif absent:
             shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:
-            shows_s = start_s + whole_s
-        if self._traffic.all_reduce and not self._simulated_steps:
+            shows_s = ends_s
+        if self._simulated_steps:
+            self._sync(self._simulated_steps, phase, absent, ends_s, shows_s)
+        elif self._traffic.all_reduce:
             with narrowed(remaining_shares(self._platform, phase.parts_down, phase.slow.causes)):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
-        elif self._simulated_steps:
-            self._break_sync(phase, absent, shows_s if absent else start_s + whole_s, shows_s)
-            if not absent:
-                self._exchange_hidden(start_s + whole_s)
         else:
-            self._sleep_until(shows_s if absent else start_s + whole_s)
+            simgrid.this_actor.sleep_until(shows_s if absent else ends_s)
         if fails_within:
             absent = self._absent(members, fails_within)
         if absent:
-            self._sleep_until(shows_s)
+            simgrid.this_actor.sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
 
-    def _exchange_hidden(self, ends_s: float) -> None:
-        """Wait for hidden gradients; waits and passes of stated time send none."""
-        if not self._exchange_follows:
-            self._sleep_until(ends_s)
-
-    def _break_sync(
-        self, phase: AllReduce, absent: Collection[int], ends_s: float, shows_s: float
+    def _sync(
+        self,
+        steps: SimulatedSteps,
+        phase: AllReduce,
+        absent: Collection[int],
+        ends_s: float,
+        shows_s: float,
     ) -> None:
-        """Exchange as much as possible until `ends_s`; beside writes, exchange everything.
+        """Simulate an all-reduce that should end at `ends_s`, as far as members are up.
 
-        `shows_s` is when the failure of a member meanwhile is noticed.
+        The failure of a member is noticed at `shows_s`. Beside writes the all-reduce may take
+        longer than usual: without a failure it then ends with its messages.
         """
-        steps, fails_s = self._simulated_steps, None
-        assert steps is not None, "no step is simulated"
-        if not absent:
-            first_s = min(self.clocks.next_failure_s[group] for group in phase.members)
-            if self._writes:
-                fails_s, ends_s = first_s, shows_s
-            elif first_s <= ends_s:
-                ends_s = max(shows_s, first_s)
-        steps.meet(phase.parts_down, phase.slow)
-        steps.broken_sync(self._shares(phase), self._off_s(absent), ends_s, fails_s)
+        members = phase.members
+        steps.set_conditions(phase.parts_down, phase.slow)
+        longest_s = self._beside_write(self._job.all_reduce_s(phase))
+        if not absent and self._unharmed(members, longest_s).issuperset(members):
+            steps.sync(self._shares(phase))
+        else:
+            first_s = min(self.clocks.next_failure_s[group] for group in members)
+            fails_s = first_s if self._writes and not absent else None
+            stops_s = shows_s
+            if not absent and fails_s is None:
+                stops_s = max(shows_s, first_s) if first_s <= ends_s else ends_s
+            steps.broken_sync(self._shares(phase), self._off_s(absent), stops_s, fails_s)
+        if not absent and not self._gradients_follow:
+            # Waits and passes of stated time send no hidden gradients; the known end has them.
+            simgrid.this_actor.sleep_until(ends_s)
 
     def _shares(self, phase: Compute | AllReduce) -> StepShares:
         """Return the shares of a phase whose step is simulated."""
         assert self._simulated_steps is not None, "no step is simulated"
         if isinstance(phase, Compute):
-            stack_size, hides = phase.stack_size, phase.patch is None
+            stack_size, exposed = phase.stack_size, phase.patch is not None
         else:
-            stack_size, hides = 1, not phase.repeated
-        whole = self._simulated_steps.shares(phase.members, phase.pipelines, phase.slow, stack_size)
-        return whole if hides else whole.exposed()
+            stack_size, exposed = 1, phase.repeated
+        return self._simulated_steps.shares(
+            phase.members, phase.pipelines, phase.slow, stack_size, exposed=exposed
+        )
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Return the members missing in a running all-reduce, in ascending order."""
         down, now_s = self.failure_injector.down, simgrid.Engine.clock
-        # A group whose failure is due now is turned off after this.
+        # A group whose failure is due now is turned off later.
         return [
             group
             for group in members
             if group not in self._arrived
-            or (fails_within and (group in down or self._fails_until(group, now_s)))
+            or (fails_within and (group in down or self._fails_by(group, now_s)))
         ]
 
     def _reduce_by_messages(
-        self, members: Sequence[int], lacks_one: bool, failure_shows_s: float
+        self, members: Sequence[int], is_missing: bool, failure_shows_s: float
     ) -> bool:
-        """Let all hosts of the members send and receive until the all-reduce ends.
+        """Simulate the messages of an all-reduce until its end.
 
-        With all members it takes as long as its messages. If one is missing from the start, or
-        fails, it ends when that is noticed. Returns False if no member is missing, but the watchdog
-        fires before the end.
+        With all members it takes as long as its messages. If a member `is_missing` from the start,
+        or fails, it ends when that is noticed. Returns False if no member is missing, but the
+        watchdog fires before the end.
         """
         down, rules, hosts = self.failure_injector.down, self._job.rules, self._traffic.hosts
-        watched = rules.detection == "watchdog"
-        fires_s = simgrid.Engine.clock + rules.watchdog_s if watched else inf
+        has_watchdog = rules.detection == "watchdog"
+        fires_s = simgrid.Engine.clock + rules.watchdog_s if has_watchdog else inf
         reduced = Reduced()
         all_reduce = GroupAllReduce(
             [hosts[group] for group in members], self._traffic.bytes_per_rank
@@ -426,16 +459,16 @@ class SimgridEngine:
             lambda: self._news.put(reduced),
             self._off_s(),
         )
-        lacks_one |= any(group in down for group in members)
+        is_missing |= any(group in down for group in members)
         ended = fired = False
-        while not (lacks_one or ended or fired):
+        while not (is_missing or ended or fired):
             news = self._news.get_before(fires_s)
             fired = news is None
             ended = news is reduced
-            # A group that has been brought up since then counts as up.
-            lacks_one = isinstance(news, Failed) and news.group in down and news.group in members
-        if lacks_one:
-            self._sleep_until(failure_shows_s)
+            # A group that has been turned on again since then counts as up.
+            is_missing = isinstance(news, Failed) and news.group in down and news.group in members
+        if is_missing:
+            simgrid.this_actor.sleep_until(failure_shows_s)
         if not ended:
             all_reduce.stop()
         return not fired
@@ -452,7 +485,7 @@ class SimgridEngine:
             self.failure_injector.notice(group)
         self._arrived.difference_update(phase.dropped)
         self.failure_injector.carry_on(phase.carried_on)
-        # Their remaining computation, if any, is ordered next.
+        # The next phase has their remaining computation, if any.
         self._arrived.update(phase.carried_on)
         duration_s = self._recovery_times.duration_s(phase.recovery, failed)
         simgrid.this_actor.sleep_for(duration_s)
@@ -466,14 +499,21 @@ class SimgridEngine:
         if self._simulated_steps:
             # Gradients of a discarded step are still in flight.
             self._simulated_steps.settle()
-        self._sleep_until(start_s + phase.duration_s)
+        simgrid.this_actor.sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
 
     def _send(self, phase: Send) -> Outcome:
-        start_s, flows = simgrid.Engine.clock, self._traffic.state_flows(phase.moves)
-        if not transfer(flows):
-            self._sleep_until(start_s + self._job.sent_s(phase.moves))
+        self._arrives(phase.moves)
         return Outcome(simgrid.Engine.clock)
+
+    def _arrives(self, moves: Sequence[SentMove]) -> bool:
+        """Send state between groups; return whether all of it has arrived."""
+        start_s = simgrid.Engine.clock
+        if transfer(self._traffic.state_flows(moves)):
+            return True
+        # A missing part goes unnoticed until the transfer should have ended.
+        simgrid.this_actor.sleep_until(start_s + self._job.sent_s(moves))
+        return False
 
     def _save(self, phase: Save) -> Outcome:
         writer, start_s = phase.writer, simgrid.Engine.clock
@@ -489,16 +529,16 @@ class SimgridEngine:
 
         if not phase.waits:
             self.failure_injector.ranks[writer].orders.put(order)
-            self._writing[writer] = order
+            self._saving[writer] = order
             # Beside other messages it may take longer than alone.
-            self._writing_until_s = start_s + 2 * save_s
+            self._saving_until_s = start_s + 2 * save_s
             return Outcome(start_s)
         if not self._carry_out({writer: order}):
-            # The writer is up but has not finished, whatever the rule for failed writers.
-            broken = writer not in self.failure_injector.down
-            if broken or self._job.rules.failed_writer == "replaced":
+            # A writer that is up has lost a host: the rule for failed writers does not apply.
+            is_up = writer not in self.failure_injector.down
+            if is_up or self._job.rules.failed_writer == "replaced":
                 return Outcome(simgrid.Engine.clock, (writer,))
-            self._sleep_until(start_s + save_s)
+            simgrid.this_actor.sleep_until(start_s + save_s)
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
@@ -514,7 +554,7 @@ class SimgridEngine:
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
-        self._writing.clear()
+        self._saving.clear()
         failures = self.failure_injector.end_restart()
         struck = self.clocks.collect(phase.reports_failures)
         phases = self._recovery_times.last_phases()
@@ -522,26 +562,26 @@ class SimgridEngine:
 
     def _load(self, phase: Load) -> Outcome:
         traffic, down = self._traffic, self.failure_injector.down
-        loading, left = 0, [group for group in phase.members if group not in down]
-        while left and len(left) != loading:
-            loading, start_s = len(left), simgrid.Engine.clock
+        count, remaining = 0, [group for group in phase.members if group not in down]
+        while remaining and len(remaining) != count:
+            count, start_s = len(remaining), simgrid.Engine.clock
             load_s = phase.duration_s
             if not (traffic.load and load_s is None) or not load_checkpoint(
-                [traffic.hosts[group] for group in left],
+                [traffic.hosts[group] for group in remaining],
                 traffic.storage,
                 traffic.checkpoint_bytes_per_rank,
                 traffic.readers,
             ):
-                load_s = self._job.load_s(left) if load_s is None else load_s
-                self._sleep_until(start_s + load_s)
-            left = [group for group in left if group not in down]
+                load_s = self._job.load_s(remaining) if load_s is None else load_s
+                simgrid.this_actor.sleep_until(start_s + load_s)
+            remaining = [group for group in remaining if group not in down]
         return Outcome(simgrid.Engine.clock)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         joining_s = self._recovery_times.duration_s(phase.recovery)
         up_at_s = simgrid.Engine.clock + joining_s
         self.failure_injector.readmit(phase.groups, up_at_s)
-        self._sleep_until(up_at_s)
+        simgrid.this_actor.sleep_until(up_at_s)
         self._move(phase.recovery, phase.members)
         return Outcome(simgrid.Engine.clock, phases=self._recovery_times.last_phases())
 
@@ -550,24 +590,16 @@ class SimgridEngine:
         if recovery is None or not self._job.moves(recovery):
             return
         down = self.failure_injector.down
-        able = [group for group in members if group not in down]
+        senders = [group for group in members if group not in down]
         moves = recovery.moves
         while moves := tuple(move for move in moves if move.group not in down):
-            start_s = simgrid.Engine.clock
-            sent = sent_moves(moves, able)
-            if transfer(self._traffic.state_flows(sent)):
+            if self._arrives(sent_moves(moves, senders)):
                 return
-            # A missing part goes unnoticed until the transfer should have ended.
-            self._sleep_until(start_s + self._job.sent_s(sent))
-            able = [group for group in able if group not in down]
-
-    @staticmethod
-    def _sleep_until(time_s: float) -> None:
-        if time_s > simgrid.Engine.clock:
-            simgrid.this_actor.sleep_until(time_s)
+            senders = [group for group in senders if group not in down]
 
 
 def _shares_nodes(phase: Compute) -> bool:
     """Return whether a pipeline has stages on nodes of other groups, which never wait for it."""
-    nodes = ((one.group, stage.group) for one in phase.pipelines for stage in one.stages)
-    return any(own != at for own, at in nodes)
+    return any(
+        stage.group != pipeline.group for pipeline in phase.pipelines for stage in pipeline.stages
+    )

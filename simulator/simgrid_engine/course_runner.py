@@ -1,4 +1,4 @@
-"""Runs the parts of a course, one after the other, beside copies and while hosts go off."""
+"""Runs the parts of a course, one after the other, while state is copied and hosts go off."""
 
 from __future__ import annotations
 
@@ -26,14 +26,22 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
 class CourseRunner:
-    """Executes parts from within an actor; the clock is 0 at the start of the course."""
+    """Executes parts from within an actor; the clock is 0 at the start of the course.
+
+    Attributes
+    ----------
+    ends_s : list of float
+        When each copy ends, in the order of their starts; infinite until then.
+    arrived : list of bool
+        Whether each copy is complete.
+    """
 
     def __init__(self, platform: Path, traffic: Traffic, layout: JobLayout | None) -> None:
         self._traffic = traffic
-        # Built here, before there are actors: within one, each task costs switches of threads.
+        # Built before any actor starts: within an actor, each task costs thread switches.
         self._steps = SimulatedSteps(traffic.step, platform, layout) if traffic.step else None
         self._off_s: dict[int, float] = {}
-        self.over_s: list[float] = []
+        self.ends_s: list[float] = []
         self.arrived: list[bool] = []
 
     def fails_s(self, members: Sequence[int]) -> float:
@@ -41,7 +49,7 @@ class CourseRunner:
         return min((self._off_s.get(group, inf) for group in members), default=inf)
 
     def simulate(self, part: Part) -> None:
-        """Run one part; return when it has ended."""
+        """Run one part to its end."""
         begun_s, traffic = simgrid.Engine.clock, self._traffic
         if isinstance(part, Copy):
             self._copy(part)
@@ -51,32 +59,28 @@ class CourseRunner:
             self._fail(part)
         elif isinstance(part, Returns):
             self._return(part.groups)
-        elif isinstance(part, Passes):
-            self._pass(part)
-            simgrid.this_actor.sleep_until(max(begun_s + part.least_s, simgrid.Engine.clock))
-        elif isinstance(part, Exchange):
-            self._exchange(part)
-            simgrid.this_actor.sleep_until(max(begun_s + part.least_s, simgrid.Engine.clock))
+        elif isinstance(part, Passes | Exchange):
+            self._pass(part) if isinstance(part, Passes) else self._exchange(part)
+            simgrid.this_actor.sleep_until(begun_s + part.least_s)
         elif isinstance(part, Written) and not traffic.save:
             simgrid.this_actor.sleep_for(part.stated_s)
         elif isinstance(part, Written):
             transfer(traffic.write_of(part.writer))
         elif not transfer(traffic.state_flows(part.moves)):
             # A missing part goes unnoticed until the transfer should have ended.
-            ends_s = max(begun_s + part.alone_s, simgrid.Engine.clock)
-            simgrid.this_actor.sleep_until(ends_s)
+            simgrid.this_actor.sleep_until(begun_s + part.alone_s)
 
     def _copy(self, part: Copy) -> None:
-        hosts, number = self._traffic.hosts, len(self.over_s)
-        parts_down = {host for group in part.off for host in hosts[group]}
+        hosts, number = self._traffic.hosts, len(self.ends_s)
+        hosts_off = {host for group in part.off for host in hosts[group]}
         flows = self._traffic.write_of(part.writer)
-        self.over_s.append(inf)
+        self.ends_s.append(inf)
         self.arrived.append(False)
 
         def end(arrived: bool) -> None:
-            self.over_s[number], self.arrived[number] = simgrid.Engine.clock, arrived
+            self.ends_s[number], self.arrived[number] = simgrid.Engine.clock, arrived
 
-        transfer_beside([flow for flow in flows if parts_down.isdisjoint(flow[:2])], end)
+        transfer_beside([flow for flow in flows if hosts_off.isdisjoint(flow[:2])], end)
 
     def _fail(self, part: Fails) -> None:
         """Turn the hosts of a group off at their time, the first of them last."""
@@ -102,38 +106,37 @@ class CourseRunner:
                 if not host.is_on:
                     host.turn_on()
 
-    def _at_risk(self, members: Sequence[int]) -> dict[str, float]:
-        """Return when hosts go off, by their names, if any of a member is off or will be."""
+    def _off_by_host_s(self, members: Sequence[int]) -> dict[str, float]:
+        """Return when hosts go off, by their names; empty if no member is off or will be."""
         if self._off_s.keys().isdisjoint(members):
             return {}
         hosts = self._traffic.hosts
         return {host: at_s for group, at_s in self._off_s.items() for host in hosts[group]}
 
     def _pass(self, part: Passes) -> None:
-        steps = self._steps
+        steps, patch = self._steps, part.patch
         assert steps is not None, "no step is simulated"
-        shares = steps.shares(part.members, part.pipelines, part.slow, part.stack_size)
-        stacks = dict.fromkeys(part.members, part.stacks)
-        if part.patch is not None:
-            shares, stacks = shares.exposed(), dict(part.patch)
-        off_s, now_s = self._at_risk(part.members), simgrid.Engine.clock
+        shares = steps.shares(
+            part.members, part.pipelines, part.slow, part.stack_size, exposed=patch is not None
+        )
+        stacks = dict.fromkeys(part.members, part.stacks) if patch is None else dict(patch)
+        off_s, now_s = self._off_by_host_s(part.members), simgrid.Engine.clock
         times = {
             group: stacks.get(group, 1)
             for group in shares.computing(tuple(stacks))
             if self._off_s.get(group, inf) > now_s
         }
-        steps.meet(part.parts_down, part.slow)
+        steps.set_conditions(part.parts_down, part.slow)
         at_risk = times.keys() if off_s else ()
         steps.passes(shares, times, part.factor, at_risk, off_s)
 
     def _exchange(self, part: Exchange) -> None:
-        traffic, steps, off_s = self._traffic, self._steps, self._at_risk(part.members)
+        steps, off_s = self._steps, self._off_by_host_s(part.members)
         now_s, broken_s = simgrid.Engine.clock, part.broken_s
         fails_s = self.fails_s(part.members)
         if steps is not None:
-            steps.meet(part.parts_down, part.slow)
-            shares = steps.shares(part.members, part.pipelines, part.slow)
-            shares = shares.exposed() if part.repeated else shares
+            steps.set_conditions(part.parts_down, part.slow)
+            shares = steps.shares(part.members, part.pipelines, part.slow, exposed=part.repeated)
             if broken_s is not None:
                 steps.broken_sync(shares, off_s, now_s + broken_s)
             elif off_s:
@@ -141,11 +144,13 @@ class CourseRunner:
             else:
                 steps.sync(shares)
             return
-        hosts = [traffic.hosts[group] for group in part.members]
-        rings = GroupAllReduce(hosts, traffic.bytes_per_rank)
+        hosts = [self._traffic.hosts[group] for group in part.members]
+        rings = GroupAllReduce(hosts, self._traffic.bytes_per_rank)
         ended: Channel[bool] = Channel()
-        up = (group for group in part.members if self._off_s.get(group, inf) > now_s)
-        rings.start([part.members.index(group) for group in up], lambda: ended.put(True))
+        up = (
+            place for place, group in enumerate(part.members) if self._off_s.get(group, inf) > now_s
+        )
+        rings.start([*up], lambda: ended.put(True))
         if broken_s is None:
             ended.get_before(fails_s)
         else:

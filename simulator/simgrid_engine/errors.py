@@ -8,4 +8,4 @@ class SimulationError(RuntimeError):
 
 
 class KilledError(SimulationError):
-    """Somebody killed the process of a simulation."""
+    """The process of a simulation was killed."""

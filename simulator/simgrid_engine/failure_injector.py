@@ -14,7 +14,7 @@ from faultline.simulator.simgrid_engine.rank import Channel, Failed, News, Rank
 
 
 @dataclass(slots=True)
-class Booting:
+class _Restart:
     """A restart in progress: when groups come up, and (time, group) of failures since it began."""
 
     end_s: dict[int, float] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class FailureInjector:
     """Turns hosts of groups off and on, and starts the ranks on them.
 
     The hosts of a group fail and come up together; its rank is on the first. `interrupts` returns
-    whether tasks of a step are on a group's hosts: such hosts stay on, as SimGrid would abort.
+    whether tasks of a step are on a group's hosts: these stay on, because SimGrid would abort.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class FailureInjector:
         self._new_rank = new_rank
         self._interrupts = interrupts
         self._wake: Channel[bool] = Channel()
-        # Hosts are turned on and off one by one, and other actors run between them.
+        # Hosts are turned on and off one by one, and other actors run in between.
         self._power = simgrid.Mutex()
-        self._booting: Booting | None = None
+        self._restart: _Restart | None = None
         self.ranks: dict[int, Rank] = {}
         self.down: set[int] = set()
         self._unnoticed: set[int] = set()
@@ -58,7 +58,7 @@ class FailureInjector:
             self._start(group, 0.0, announce=False)
 
     def notice(self, group: int) -> None:
-        """Note that the job has noticed a failure; some clock rules start the next interval now."""
+        """Record that the job has noticed a failure; some clock rules start an interval now."""
         self._clocks.take(group, simgrid.Engine.clock)
         self._unnoticed.discard(group)
 
@@ -73,13 +73,10 @@ class FailureInjector:
 
     def unnoticed(self) -> list[Failure | None]:
         """Return the failures that the job has not noticed yet, one per group."""
-        return [self._clocks.due(group) for group in sorted(self._lacking())]
+        return [self._clocks.due(group) for group in sorted(self._failed_unnoticed())]
 
-    def _lacking(self) -> set[int]:
-        """Return the groups that have failed unnoticed by now.
-
-        Groups that fail at this moment may not have been turned off yet.
-        """
+    def _failed_unnoticed(self) -> set[int]:
+        """Return the groups that have failed unnoticed; some may not have been turned off yet."""
         now_s, next_failure_s = simgrid.Engine.clock, self._clocks.next_failure_s
         due = {group for group, at_s in enumerate(next_failure_s) if at_s <= now_s}
         return self._unnoticed | (due - self.down)
@@ -87,10 +84,10 @@ class FailureInjector:
     def begin_restart(self, absent: Collection[int], restart_s: float) -> None:
         """Restart every group within `restart_s` seconds, except absent ones."""
         now_s, self._restart_s = simgrid.Engine.clock, restart_s
-        lacking, self._booting = self._lacking(), Booting()
+        failed, self._restart = self._failed_unnoticed(), _Restart()
         with self._power:
             for group in range(len(self._hosts)):
-                if group in lacking:
+                if group in failed:
                     self._clocks.take(group, now_s)
                 self._clocks.take_while_down(group, now_s)
                 self._turn_off(group)
@@ -112,9 +109,9 @@ class FailureInjector:
 
     def end_restart(self) -> tuple[tuple[float, int], ...]:
         """End the restart; return time and group of the failures since its start."""
-        assert self._booting is not None
-        failures = tuple(sorted(self._booting.failures))
-        self._booting = None
+        assert self._restart is not None
+        failures = tuple(sorted(self._restart.failures))
+        self._restart = None
         for group in range(len(self._hosts)):
             if group not in self.down:
                 self._clocks.resume(group, simgrid.Engine.clock)
@@ -124,53 +121,55 @@ class FailureInjector:
     def inject(self) -> None:
         """Turn hosts off at the times of their clocks; the body of an actor."""
         while True:
-            next_failure_s = self._clocks.next_failure_s
-            up = [group for group in range(len(self._hosts)) if group not in self.down]
-            due_s = min((next_failure_s[group] for group in up), default=inf)
+            due_s = min((at_s for at_s, _ in self._next_failures()), default=inf)
             if self._wake.get_before(due_s) is None:
                 with self._power:
-                    self._strike(due_s)
+                    self._fail(due_s)
 
-    def _strike(self, due_s: float) -> None:
-        """Let groups fail whose clocks are due, unless they have been restarted meanwhile."""
+    def _next_failures(self) -> list[tuple[float, int]]:
+        """Return time and group of the next failure of each group that is up."""
         next_failure_s = self._clocks.next_failure_s
-        up = (group for group in range(len(self._hosts)) if group not in self.down)
-        struck = [group for group in up if next_failure_s[group] == due_s]
-        if self._booting is None:
-            self._take_down(struck)
-            for group in struck:
+        groups = range(len(self._hosts))
+        return [(next_failure_s[group], group) for group in groups if group not in self.down]
+
+    def _fail(self, due_s: float) -> None:
+        """Turn off the groups whose clocks are due, unless they have been restarted meanwhile."""
+        failing = [group for at_s, group in self._next_failures() if at_s == due_s]
+        if self._restart is None:
+            self._take_down(failing)
+            for group in failing:
                 self._news.put(Failed(group))
         else:
-            for group in struck:
-                self._strike_in_restart(self._booting, group, due_s)
+            for group in failing:
+                self._fail_in_restart(self._restart, group, due_s)
 
-    def _strike_in_restart(self, booting: Booting, group: int, due_s: float) -> None:
-        in_own_restart = due_s <= booting.end_s[group]
+    def _fail_in_restart(self, restart: _Restart, group: int, due_s: float) -> None:
+        in_own_restart = due_s <= restart.end_s[group]
         if in_own_restart and self._rules.failure_in_restart == "begins-anew":
-            self._record_and_clear(group)
+            self._record_and_turn_off(group)
             self._boot(group, due_s)
         elif in_own_restart or self._rules.failure_while_waiting == "absorbed":
-            self._record_and_clear(group)
-            self._start(group, booting.end_s[group], announce=in_own_restart)
+            self._record_and_turn_off(group)
+            self._start(group, restart.end_s[group], announce=in_own_restart)
         else:
             self._take_down([group])
 
     def _take_down(self, groups: list[int]) -> None:
-        # All groups are marked as down before the first host is turned off, which lets other actors
-        # run: none may see half of a failure that hits several groups at once.
+        # Other actors run while a host is turned off. All groups are marked as down before, so that
+        # no actor sees a part of a failure of several groups.
         self.down.update(groups)
         self._unnoticed.update(groups)
         for group in groups:
             self._turn_off(group)
 
-    def _record_and_clear(self, group: int) -> None:
-        assert self._booting is not None
-        self._booting.failures.append((self._clocks.take_at_occurrence(group), group))
+    def _record_and_turn_off(self, group: int) -> None:
+        assert self._restart is not None
+        self._restart.failures.append((self._clocks.take_at_occurrence(group), group))
         self._turn_off(group)
 
     def _boot(self, group: int, from_s: float) -> None:
-        assert self._booting is not None
-        self._booting.end_s[group] = from_s + self._restart_s
+        assert self._restart is not None
+        self._restart.end_s[group] = from_s + self._restart_s
         self._start(group, from_s + self._restart_s, announce=True)
 
     def _start(self, group: int, up_at_s: float, *, announce: bool) -> None:
@@ -186,7 +185,7 @@ class FailureInjector:
     def _turn_off(self, group: int) -> None:
         if self._interrupts(group):
             return
-        # The rank's host last: its other hosts' transfers then end before the rank drops them.
+        # The rank's host goes off last: transfers of other hosts then end before the rank does.
         for host in reversed(self._hosts[group]):
             if host.is_on:
                 host.turn_off()

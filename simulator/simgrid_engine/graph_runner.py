@@ -1,4 +1,4 @@
-"""Runs a graph of activities as SimGrid's tasks: no switch to Python between two of them."""
+"""Runs a graph of activities as SimGrid's tasks, which start each other without Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Signal = Callable[[Callable[[simgrid.Task], None]], None]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When an activity of the rank that was watched took place, in simulated seconds."""
+    """Start and end of an activity of the watched rank, in simulated seconds."""
 
     kind: Kind
     begun_s: float
@@ -27,9 +27,27 @@ class Span:
 def mean_latency_s(ring: Ring, host_of: HostOf) -> float:
     """Return the mean latency of the messages of a ring, in seconds."""
     ways = [
-        (way_between(host_of(one).name, host_of(peer).name), share) for one, peer, share in ring
+        (way_between(host_of(sender).name, host_of(receiver).name), share)
+        for sender, receiver, share in ring
     ]
     return sum(share * way.latency_s for way, share in ways) / sum(share for _, share in ways)
+
+
+def work_of(
+    activity: Activity, host_of: HostOf, latency_s: Callable[[Ring], float]
+) -> tuple[simgrid.Host, simgrid.Host | None, float]:
+    """Return the host of a computation and its FLOP, or both hosts of a message and its bytes.
+
+    `latency_s` is the mean latency of a ring's messages, for which a host computes. A node with
+    stages of several pipelines sends nothing to itself.
+    """
+    here = host_of(activity.rank)
+    if activity.ring:
+        return here, None, activity.amount * latency_s(activity.ring) * here.speed
+    if activity.peer is None:
+        return here, None, activity.amount
+    there = host_of(activity.peer)
+    return (here, None, 0.0) if there == here else (here, there, activity.amount)
 
 
 class GraphRunner:
@@ -38,13 +56,13 @@ class GraphRunner:
     Attributes
     ----------
     hides : bool
-        Whether gradients may last longer than all that waits for none.
+        Whether gradients that nothing in the graph waits for may end last.
     spans : list of Span
-        The activities of the `watched` rank, if one is.
+        The activities of the `watched` rank, if it is given.
     ended_s : float
         When the graph last reached its end, in simulated seconds.
     passed_s : float
-        When its last activity ended but for gradients that nothing in the graph waits for.
+        When the last activity ended, except for gradients that nothing in the graph waits for.
     """
 
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
@@ -56,14 +74,14 @@ class GraphRunner:
             _task(number, activity, host_of, latency_s)
             for number, activity in enumerate(graph.activities)
         ]
-        self._computed = [
-            (task, one.rank, one.amount)
-            for task, one in zip(self._tasks, graph.activities, strict=True)
-            if one.peer is None and one.amount and not one.ring
+        self._computations = [
+            (task, activity.rank, activity.amount)
+            for task, activity in zip(self._tasks, graph.activities, strict=True)
+            if activity.peer is None and activity.amount and not activity.ring
         ]
-        self._slow: Mapping[Rank, float] = {}
-        self._wanted: Mapping[Rank, float] = self._slow
-        # One call begins them all: from within an actor each costs two switches of threads.
+        self._factors: Mapping[Rank, float] = {}
+        self._next_factors: Mapping[Rank, float] = {}
+        # One task starts all: an actor's call into SimGrid costs two switches of threads.
         self._begin = simgrid.ExecTask.init("begin", 0.0, host_of(graph.activities[0].rank))
         self._begin.on_this_completion_cb(self._set_flop)
         waited_for: set[int] = set()
@@ -75,15 +93,15 @@ class GraphRunner:
                 self._begin.add_successor(task)
         leaves = [number for number in range(len(self._tasks)) if number not in waited_for]
         passes = [number for number in leaves if graph.activities[number].kind != "gradient"]
-        somewhere = host_of(graph.activities[0].rank)
-        # Without hidden gradients both ends are one.
+        some_host = host_of(graph.activities[0].rank)
+        # Without hidden gradients the passes end with the graph.
         ends = [("end", leaves, self._end)]
         self.hides = 0 < len(passes) < len(leaves)
         if self.hides:
             ends.append(("passed", passes, self._pass))
         for name, last, on_end in ends:
-            # Kept with the others: a task that Python collects crashes SimGrid.
-            end = simgrid.ExecTask.init(name, 0.0, somewhere)
+            # Kept with the other tasks: a task that Python collects crashes SimGrid.
+            end = simgrid.ExecTask.init(name, 0.0, some_host)
             for number in last:
                 self._tasks[number].add_successor(end)
             end.on_this_completion_cb(on_end)
@@ -91,16 +109,16 @@ class GraphRunner:
         self._length = len(self._tasks) + 1
         if watched is not None:
             for number, activity in enumerate(graph.activities):
-                senders = [here for here, _, _ in activity.ring] or [activity.rank]
+                senders = [sender for sender, _, _ in activity.ring] or [activity.rank]
                 task = self._tasks[number]
                 if watched in senders and activity.kind != "meeting":
                     self._watch(activity.kind, task.on_this_start_cb, task.on_this_completion_cb)
-                for before in graph.waits_for[number] if activity.kind == "meeting" else ():
-                    own = graph.activities[before]
-                    if own.rank == watched and own.kind == "tensor":
+                for sent in graph.waits_for[number] if activity.kind == "meeting" else ():
+                    message = graph.activities[sent]
+                    if message.rank == watched and message.kind == "tensor":
                         # The rank waits until all messages of its ring have arrived.
-                        sent = self._tasks[before].on_this_completion_cb
-                        self._watch(own.kind, sent, task.on_this_completion_cb)
+                        on_arrival = self._tasks[sent].on_this_completion_cb
+                        self._watch(message.kind, on_arrival, task.on_this_completion_cb)
 
     def __len__(self) -> int:
         return self._length
@@ -108,21 +126,18 @@ class GraphRunner:
     def free(self) -> None:
         """Release the tasks; the graph is not simulated again.
 
-        Tasks refer to this object by their callbacks: both would be kept as long as the process.
+        Tasks refer to this object by their callbacks: both would be kept until the process ends.
         """
         self._tasks.clear()
-        self._computed.clear()
+        self._computations.clear()
         del self._begin
 
     def slow_down(self, factors: Mapping[Rank, float]) -> None:
-        """Set factors on the computations of some ranks, from the next run on.
-
-        Other ranks compute at their own speed.
-        """
-        self._wanted = factors
+        """Multiply only the computations of some ranks by factors, from the next run on."""
+        self._next_factors = factors
 
     def start(self) -> None:
-        """Start to run the graph once; its last run has ended."""
+        """Start to run the graph once; its last run must have ended."""
         self._begin.enqueue_firings(1)
 
     def wait(self) -> None:
@@ -135,19 +150,19 @@ class GraphRunner:
         self.wait()
 
     def wait_for_passes(self) -> None:
-        """Wait for all but gradients that nothing in the graph waits for; `wait` comes after it."""
+        """Wait for all except gradients that nothing in the graph waits for; call `wait` next."""
         (self._passed if self.hides else self._ended).acquire()
         if not self.hides:
             self._ended.release()
 
     def simulate_alone(self, engine: simgrid.Engine) -> float:
-        """Run the graph once where there are no actors; return the simulated seconds it takes.
+        """Run the graph once, without actors; return the simulated seconds that it takes.
 
-        Built and started from outside of actors, a graph takes a tenth of the time to set up: no
-        call into SimGrid is then a switch between threads.
+        Built and started outside of actors, a graph takes a tenth of the time to set up: calls into
+        SimGrid then switch no threads.
         """
         begun_s = engine.clock
-        self._begin.enqueue_firings(1)
+        self.start()
         engine.run()
         return float(engine.clock - begun_s)
 
@@ -155,16 +170,16 @@ class GraphRunner:
         """Give tasks the FLOP of slow ranks.
 
         SimGrid's own thread calls this when a run begins. An actor must not do it: setting FLOP
-        keeps Python's lock while other actors run, and one that wants the lock waits for ever.
+        keeps Python's lock while other actors run, and an actor that needs the lock waits for ever.
         """
-        if self._wanted == self._slow:
+        if self._next_factors == self._factors:
             return
-        for task, rank, amount in self._computed:
-            factor = self._wanted.get(rank, 1.0)
-            if factor != self._slow.get(rank, 1.0):
-                # The property does not know that a task may have several instances.
+        for task, rank, amount in self._computations:
+            factor = self._next_factors.get(rank, 1.0)
+            if factor != self._factors.get(rank, 1.0):
+                # The property lacks the parameter for a task's instance.
                 simgrid.ExecTask.flops.fset(task, amount * factor, "instance_0")
-        self._slow = self._wanted
+        self._factors = self._next_factors
 
     def _end(self, _task: simgrid.Task) -> None:
         self.ended_s = simgrid.Engine.clock
@@ -177,7 +192,7 @@ class GraphRunner:
         self._passed.release()
 
     def _watch(self, kind: Kind, on_begin: Signal, on_end: Signal) -> None:
-        """Note a span from one signal of SimGrid's tasks to the next one of another."""
+        """Record a span from each signal of one task to the next signal of another."""
         begun_s = 0.0
 
         def begin(_task: simgrid.Task) -> None:
@@ -194,15 +209,7 @@ class GraphRunner:
 def _task(
     number: int, activity: Activity, host_of: HostOf, latency_s: Callable[[Ring], float]
 ) -> simgrid.Task:
-    """Return the task of an activity; `latency_s` is the mean latency of a ring's messages."""
-    here = host_of(activity.rank)
-    if activity.ring:
-        waits_s = activity.amount * latency_s(activity.ring)
-        return simgrid.ExecTask.init(str(number), waits_s * here.speed, here)
-    if activity.peer is None:
-        return simgrid.ExecTask.init(str(number), activity.amount, here)
-    there = host_of(activity.peer)
-    if there == here:
-        # A node with stages of several pipelines sends nothing to itself.
-        return simgrid.ExecTask.init(str(number), 0.0, here)
-    return simgrid.CommTask.init(str(number), activity.amount, here, there)
+    here, there, amount = work_of(activity, host_of, latency_s)
+    if there is None:
+        return simgrid.ExecTask.init(str(number), amount, here)
+    return simgrid.CommTask.init(str(number), amount, here, there)

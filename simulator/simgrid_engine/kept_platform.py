@@ -1,4 +1,4 @@
-"""Processes that keep a platform loaded, in which each request is simulated from time 0."""
+"""Processes that keep a platform loaded and simulate each request from time 0."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def cached_simulation(
 ) -> Result:
     """Return the result of `simulate_on`, from the cache if it holds it.
 
-    `kind` is the type of the result: `float`, `list`, or a dataclass of JSON values. `version` is
-    part of the key, and so are the arguments; it rises when the same request would be simulated
-    differently.
+    `kind` is the type of the result: `float`, `list`, or a dataclass of JSON values. The arguments
+    and the `version` are part of the key; raise the version when the same request would be
+    simulated differently.
     """
     request = [version, simulate.__name__, repr(args), repr(kwargs)]
     return cached(platform, request, lambda: simulate_on(platform, simulate, *args, **kwargs), kind)
@@ -56,9 +56,9 @@ def simulate_on(
 ) -> Result:
     """Return the result of a module-level function that simulates something on an engine.
 
-    It is called in a fork of the process that keeps the platform, with the clock at 0. So a time
-    does not depend on earlier requests, not even by rounding. The platform is loaded at the first
-    request, and when it has changed.
+    A fork of the process that keeps the platform calls it, with the clock at 0. So times do not
+    depend on earlier requests, not even by rounding. The platform is loaded at the first request,
+    and when it has changed.
 
     Raises
     ------
@@ -75,24 +75,24 @@ def look_up_on(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> None:
-    """Look something up in the process that keeps a platform, so that its forks know it.
+    """Call a function in the process that keeps a platform, so that its forks know the result.
 
-    As `simulate_on`, but for a function that simulates nothing and does not change the platform.
+    The function simulates nothing and does not change the platform; else as `simulate_on`.
     """
     _in_kept_process(platform, _with_engine, Call(look_up, args, kwargs))
 
 
-def _in_kept_process(platform: Path, way: Callable[[Call], Any], call: Call) -> Any:
-    """Let the process that keeps a platform call a function, in one of two ways."""
+def _in_kept_process(platform: Path, run: Callable[[Call], Any], call: Call) -> Any:
+    """Run a call in the process that keeps a platform: in a fork, or in the process itself."""
     other = other_with_platforms()
     if other is not None:
-        return call_over(other, _in_kept_process, platform, way, call)
+        return call_over(other, _in_kept_process, platform, run, call)
 
     def attempt() -> Any:
         try:
-            # A process that is forked from this one must not use its kept processes.
+            # The process number is in the key: a fork of this process must start its own.
             kept = _kept_process(platform, platform.stat().st_mtime_ns, os.getpid())
-            return kept.call(way, call)
+            return kept.call(run, call)
         except SimulationError:
             # The process may have stopped.
             _kept_process.cache_clear()

@@ -1,7 +1,7 @@
 """Links and routes of the platform that is loaded in this process.
 
-Links may differ from the XML: slow for a while, or shared equally by all flows on them. Routes are
-looked up once per process, and its forks know those that it has looked up.
+Links may differ from the XML: they may be slow for a while, or share their bandwidth equally.
+Routes are looked up once per process; its forks know the same routes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def remaining_shares(
 ) -> dict[str, float]:
     """Return the remaining bandwidth share of links, by their names in the XML.
 
-    Some switches and links are down, and some components slow.
+    Switches and links of `parts_down` are down, and the components of `causes` slow.
     """
     shares = bandwidths_with_parts_down(read_platform(path), parts_down) if parts_down else {}
     for failure in causes:
@@ -68,7 +68,7 @@ def _links_of(path: Path, level: str, number: int) -> tuple[str, ...]:
 
 
 def narrowed(shares: Mapping[str, float]) -> AbstractContextManager[None]:
-    """Leave links a share of their bandwidth, by their names in the XML, until the context ends."""
+    """Reduce the bandwidth of links to shares, by their names in the XML, within the context."""
     widths: list[tuple[simgrid.Link, float]] = []
     for link in simgrid.Engine.instance.all_links if shares else ():
         # SimGrid names the two directions of nic-000017 nic-000017_UP and nic-000017_DOWN.
@@ -80,31 +80,31 @@ def narrowed(shares: Mapping[str, float]) -> AbstractContextManager[None]:
 
 @contextmanager
 def at_bandwidths(widths: Sequence[tuple[simgrid.Link, float]]) -> Iterator[None]:
-    """Give links other bandwidths, in bytes/s, until the context ends."""
-    kept = [(link, link.bandwidth) for link, _ in widths]
+    """Set bandwidths of links, in bytes/s, within the context."""
+    former = [(link, link.bandwidth) for link, _ in widths]
     for link, bandwidth in widths:
         link.set_bandwidth(bandwidth)
     try:
         yield
     finally:
-        for link, bandwidth in kept:
+        for link, bandwidth in former:
             link.set_bandwidth(bandwidth)
 
 
 def level_memory_doors(traffic: Traffic) -> None:
-    """Let snapshots to host memory, if there are any, share links equally with messages.
+    """Share links equally between messages and snapshots to host memory, if there are any.
 
-    SimGrid shares a link in inverse proportion to the latencies of the flows on it, so a copy to
-    memory would leave a message an eighth. A real copy consists of many small requests and shares
-    equally. So the way to memory gets the latency of a message between groups, which is nothing
-    beside the time of a copy.
+    SimGrid divides a link in inverse proportion to the latencies of its flows, so a copy to memory
+    would leave a message an eighth. A real copy consists of many small requests, which share
+    equally. So the way to memory gets the latency of a message between groups, which is small
+    compared to the time of a copy.
     """
     if not traffic.snapshot:
         return
     hosts, door = traffic.hosts, traffic.snapshot[0][1]
-    here = simgrid.Host.by_name(hosts[0][0])
-    message_s = here.route_to(simgrid.Host.by_name(hosts[-1][0]))[1] if len(hosts) > 1 else 0.0
-    way_s = here.route_to(simgrid.Host.by_name(door))[1]
+    sender = simgrid.Host.by_name(hosts[0][0])
+    message_s = sender.route_to(simgrid.Host.by_name(hosts[-1][0]))[1] if len(hosts) > 1 else 0.0
+    copy_s = sender.route_to(simgrid.Host.by_name(door))[1]
     for link in simgrid.Engine.instance.all_links:
         if xml_names.link_class(link.name) == "hostmemory":
-            link.set_latency(link.latency + max(0.0, message_s - way_s))
+            link.set_latency(link.latency + max(0.0, message_s - copy_s))

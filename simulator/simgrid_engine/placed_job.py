@@ -1,7 +1,8 @@
-"""A job's ranks on the hosts of a loaded platform: link loads of messages, and symmetries."""
+"""A job's ranks on the hosts of a loaded platform: its messages on links, and its symmetries."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
 """Kinds of messages, by their receiver."""
 
 _SLACK = 1.0 + 1e-9
-"""Sums of bandwidths that should be equal differ by rounding."""
+"""Equal sums of bandwidths differ at most by this factor, due to rounding."""
 
 
 def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
@@ -37,7 +38,7 @@ def _names_of_ranks(hosts: Hosts) -> dict[Rank, str]:
 
 
 def domains_of_ranks(hosts: Hosts) -> DomainOf:
-    """Return which ranks share a scale-up domain; one of an unknown domain is alone."""
+    """Return the scale-up domain of a rank; a rank without a known domain has its own."""
 
     def domain_of(rank: Rank) -> Hashable:
         name = hosts[rank.replica][rank.stage][rank.position]
@@ -47,11 +48,13 @@ def domains_of_ranks(hosts: Hosts) -> DomainOf:
 
 
 class PlacedJob:
-    """A job's ranks on GPU hosts; `among` are all ranks that share the links, by default these."""
+    """A job's ranks on GPU hosts, or some of them: then `whole_job` has all ranks on the links."""
 
-    def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
+    def __init__(
+        self, hosts: Hosts, pattern: StepPattern, whole_job: PlacedJob | None = None
+    ) -> None:
         self._pattern = pattern
-        self._all = among or self
+        self._whole_job = whole_job or self
         self._names = _names_of_ranks(hosts)
         self._loads: dict[str, Counter[str]] = {}
 
@@ -62,44 +65,36 @@ class PlacedJob:
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that represent all.
 
-        One is enough if the links of its ring have no other traffic. Else two are needed: each
+        One is enough if the links of its ring have no other traffic. Otherwise two are needed: each
         sends to the other, so that a rank's incoming links carry its neighbour's messages.
         """
-        whole = Fold.whole(self._pattern)
+        positions = tuple(range(self._pattern.tensor))
         if not self.classes:
-            return whole.positions
-        tensor, others = (
-            {link for kind in kinds for link in self.load(kind)}
-            for kinds in (("tensor",), ("context", "forward", "backward", "gradient"))
-        )
-        return whole.positions[: 1 if tensor.isdisjoint(others) else 2]
+            return positions
+        other_links = {link for kind in MESSAGES if kind != "tensor" for link in self.load(kind)}
+        return positions[: 1 if other_links.isdisjoint(self.load("tensor")) else 2]
 
     def busiest(self, fold: Fold) -> Rank:
         """Return the rank that computes longest among those simulated."""
-        pattern = self._pattern
-        flop = pattern.stage_flop
-        ranks = (
-            Rank(replica, stage, position)
-            for replica in fold.replicas
-            for stage in range(pattern.pipeline)
-            for position in fold.positions
-        )
-        return max(ranks, key=lambda rank: flop[rank.stage] / self.host(rank).speed)
+        flop = self._pattern.stage_flop
+        return max(self._ranks(fold), key=lambda rank: flop[rank.stage] / self.host(rank).speed)
 
     @cached_property
     def treats_replicas_alike(self) -> bool:
         """Whether the platform is the same for all replicas, within and between them.
 
-        Between them the share of the narrowest link counts: latencies are small beside it.
+        Between replicas only the share of the narrowest link counts: latencies are small.
         """
-        pattern, load, seen = self._pattern, self.load("gradient"), set[tuple[object, ...]]()
+        pattern, load, distinct = self._pattern, self.load("gradient"), set[tuple[object, ...]]()
         for stage in range(pattern.pipeline):
-            sent: dict[int, list[tuple[float, float]]] = {one: [] for one in range(pattern.data)}
-            for here, there, share in pattern.edges(stage):
-                way = self._way(Rank(here, stage, 0), Rank(there, stage, 0))
-                sent[here].append((share, _rounded(self._share(way, load))))
-            seen.update(tuple(sorted(one)) for one in sent.values())
-        return len(seen) < 2 and self.is_even
+            sent: dict[int, list[tuple[float, float]]] = {
+                replica: [] for replica in range(pattern.data)
+            }
+            for sender, receiver, share in pattern.edges(stage):
+                way = self._way(Rank(sender, stage, 0), Rank(receiver, stage, 0))
+                sent[sender].append((share, _rounded(self._bandwidth(way, load))))
+            distinct.update(tuple(sorted(messages)) for messages in sent.values())
+        return len(distinct) < 2 and self.is_even
 
     @property
     def treats_pairs_alike(self) -> bool:
@@ -111,9 +106,9 @@ class PlacedJob:
         """Return the replica whose gradients have the longest route; the first of several."""
         pattern, latency_s = self._pattern, dict.fromkeys(range(self._pattern.data), 0.0)
         for stage in range(pattern.pipeline):
-            for here, there, _ in pattern.edges(stage):
-                way = self._way(Rank(here, stage, 0), Rank(there, stage, 0))
-                latency_s[here] = max(latency_s[here], way.latency_s)
+            for sender, receiver, _ in pattern.edges(stage):
+                way = self._way(Rank(sender, stage, 0), Rank(receiver, stage, 0))
+                latency_s[sender] = max(latency_s[sender], way.latency_s)
         return max(latency_s, key=latency_s.__getitem__)
 
     @contextmanager
@@ -121,22 +116,22 @@ class PlacedJob:
         """Narrow links to the share that the simulated messages have among all messages."""
         ratios: dict[str, float] = {}
         for kind in kinds:
-            full, simulated = self._all.load(kind), self._load(kind, fold)
-            for name, count in simulated.items():
-                ratios[name] = max(ratios.get(name, 1.0), full[name] / count)
+            counts = self._whole_job.load(kind)
+            for name, simulated in self._load(kind, fold).items():
+                ratios[name] = max(ratios.get(name, 1.0), counts[name] / simulated)
         links = [(simgrid.Link.by_name(name), ratio) for name, ratio in ratios.items()]
         with at_bandwidths([(link, link.bandwidth / ratio) for link, ratio in links if ratio > 1]):
             yield
 
     def load(self, kind: str) -> Counter[str]:
-        """Return the messages of a kind on each link at once if all ranks are simulated."""
+        """Return the number of messages of a kind on each link while all ranks send."""
         if kind not in self._loads:
             self._loads[kind] = self._load(kind, Fold.whole(self._pattern))
         return self._loads[kind]
 
     @property
     def is_even(self) -> bool:
-        """Whether the unchanged platform is the same for all replicas and positions."""
+        """Whether the platform is the same for all replicas and positions."""
         return len(set(self.classes)) == 1
 
     @cached_property
@@ -148,74 +143,75 @@ class PlacedJob:
         the replicas below it, and the others. Empty if positions of a replica differ, or if a link
         may limit messages of several classes, which do not send at the same times.
         """
-        whole = Fold.whole(self._pattern)
+        all_ranks = Fold.whole(self._pattern)
         if len({self.host(rank).speed for rank in self._names}) > 1:
             return ()
-        routes: dict[int, list[tuple[float, float]]] = {one: [] for one in whole.replicas}
+        routes: dict[int, list[tuple[float, float]]] = {
+            replica: [] for replica in all_ranks.replicas
+        }
         for kind in MESSAGES:
             load = self.load(kind)
-            seen: dict[tuple[int, ...], set[tuple[float, float]]] = {}
-            for here, there in self._messages(kind, whole):
-                # All replicas send gradients: only positions represent each other there.
-                other = (there.replica,) if kind == "gradient" else ()
-                way = self._way(here, there)
-                share = _rounded(self._share(way, load))
-                place = here.replica, here.stage, *other
-                seen.setdefault(place, set()).add((share, _rounded(way.latency_s)))
-            if any(len(each) > 1 for each in seen.values()):
+            # Bandwidths and latencies of ranks that differ only in their position.
+            distinct: dict[tuple[int, ...], set[tuple[float, float]]] = {}
+            for sender, receiver in self._messages(kind, all_ranks):
+                # For gradients only positions represent each other: all replicas send.
+                to = (receiver.replica,) if kind == "gradient" else ()
+                way = self._way(sender, receiver)
+                route = _rounded(self._bandwidth(way, load)), _rounded(way.latency_s)
+                distinct.setdefault((sender.replica, sender.stage, *to), set()).add(route)
+            if any(len(by_position) > 1 for by_position in distinct.values()):
                 return ()
             if kind != "gradient":
-                for (replica, *_), each in seen.items():
-                    routes[replica] += each
+                for (replica, *_), by_position in distinct.items():
+                    routes[replica] += by_position
         numbers: dict[tuple[tuple[float, float], ...], int] = {}
-        classes = [numbers.setdefault(tuple(one), len(numbers)) for one in routes.values()]
-        return () if len(numbers) > 1 and self._meet(classes) else tuple(classes)
+        classes = [numbers.setdefault(tuple(each), len(numbers)) for each in routes.values()]
+        return () if len(numbers) > 1 and self._limit_each_other(classes) else tuple(classes)
 
-    def _meet(self, classes: Sequence[int]) -> bool:
-        """Return whether a link that carries several classes could limit them together.
+    def _limit_each_other(self, classes: Sequence[int]) -> bool:
+        """Return whether a link that carries several classes could limit them.
 
-        It cannot if it is as wide as all narrowest other links, together, on the routes over it.
+        It cannot if it is as wide as the narrowest other links of all routes over it, together.
         """
-        whole = Fold.whole(self._pattern)
         ways = [
-            (classes[here.replica], self._way(here, there))
+            (classes[sender.replica], self._way(sender, receiver))
             for kind in MESSAGES
             if kind != "gradient"
-            for here, there in self._messages(kind, whole)
+            for sender, receiver in self._messages(kind, Fold.whole(self._pattern))
         ]
         classes_on: dict[str, set[int]] = {}
-        for one, way in ways:
+        for number, way in ways:
             for name, _ in way.shared:
-                classes_on.setdefault(name, set()).add(one)
+                classes_on.setdefault(name, set()).add(number)
         widths = {name: link.bandwidth for _, way in ways for name, link in way.shared}
         feeding: dict[str, dict[object, float]] = {}
-        for number, (_, way) in enumerate(ways):
+        for message, (_, way) in enumerate(ways):
             own: list[tuple[float, object]] = [
                 (link.bandwidth, name) for name, link in way.shared if len(classes_on[name]) == 1
             ]
-            own += [(link.bandwidth, number) for link in way.unshared]
+            own += [(link.bandwidth, message) for link in way.unshared]
+            width, source = min(own, key=lambda pair: pair[0], default=(inf, message))
             for name, _ in way.shared:
                 if len(classes_on[name]) > 1:
-                    width, source = min(own, key=lambda pair: pair[0], default=(inf, number))
                     feeding.setdefault(name, {})[source] = width
-        return any(sum(each.values()) > widths[name] * _SLACK for name, each in feeding.items())
+        return any(sum(fed.values()) > widths[name] * _SLACK for name, fed in feeding.items())
 
     @staticmethod
-    def _share(way: Way, load: Counter[str]) -> float:
+    def _bandwidth(way: Way, load: Counter[str]) -> float:
         """Return a message's share of the narrowest link on its route, in bytes/s."""
-        share: float = min(
+        bandwidth: float = min(
             *(link.bandwidth / load[name] for name, link in way.shared),
             *(link.bandwidth for link in way.unshared),
             inf,
         )
-        return share
+        return bandwidth
 
     def _load(self, kind: str, fold: Fold) -> Counter[str]:
-        """Return how many messages of a kind each link carries at once."""
+        """Return the number of messages of a kind on each link while the ranks of a fold send."""
         return Counter(
             name
-            for here, there in self._messages(kind, fold)
-            for name, _ in self._way(here, there).shared
+            for sender, receiver in self._messages(kind, fold)
+            for name, _ in self._way(sender, receiver).shared
         )
 
     def _messages(self, kind: str, fold: Fold) -> Iterator[tuple[Rank, Rank]]:
@@ -231,20 +227,21 @@ class PlacedJob:
             for stage in range(pattern.pipeline):
                 for edge in fold.edges(pattern, stage):
                     for position in fold.positions:
-                        here = Rank(edge.sender, stage, position)
-                        yield here, here._replace(replica=edge.receiver)
+                        sender = Rank(edge.sender, stage, position)
+                        yield sender, sender._replace(replica=edge.receiver)
             return
-        size, receiver = receivers[kind]
+        size, receiver_of = receivers[kind]
         if size == 1:
             return
-        for replica in fold.replicas:
-            for stage in range(pattern.pipeline):
-                for position in fold.positions:
-                    here = Rank(replica, stage, position)
-                    yield here, receiver(here, pattern)
+        for sender in self._ranks(fold):
+            yield sender, receiver_of(sender, pattern)
 
-    def _way(self, here: Rank, there: Rank) -> Way:
-        return way_between(self._names[here], self._names[there])
+    def _ranks(self, fold: Fold) -> Iterator[Rank]:
+        stages = range(self._pattern.pipeline)
+        return itertools.starmap(Rank, itertools.product(fold.replicas, stages, fold.positions))
+
+    def _way(self, sender: Rank, receiver: Rank) -> Way:
+        return way_between(self._names[sender], self._names[receiver])
 
 
 def _next_stage(rank: Rank, pattern: StepPattern) -> Rank:

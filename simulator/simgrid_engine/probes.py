@@ -1,4 +1,4 @@
-"""Times that SimGrid measures once on a platform, for the replay engine."""
+"""Times of a job's collective phases, which SimGrid measures once for the replay engine."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ProbeResult:
     all_reduce_s : float
         One all-reduce of all groups.
     empty_all_reduce_s : float
-        The same with one byte per message: latencies only.
+        The same with one byte per message: the latencies.
     save_s, load_s : float
         Writing a checkpoint, and loading it into all groups.
     groups : int
         Number of groups.
     ring_unevenness : float
-        By how much the all-reduce may depend on which groups remain: 0.5 for 50 % longer
-        (`simulator.simgrid_engine.evenness`).
+        By how much the all-reduce may depend on the members: 0.5 for 50 % longer
+        (`group_all_reduce.ring_unevenness`).
     """
 
     all_reduce_s: float
@@ -47,11 +47,11 @@ class ProbeResult:
 
     @property
     def rings_are_uneven(self) -> bool:
-        """Whether an all-reduce depends on which groups remain."""
+        """Whether the time of an all-reduce depends on which groups remain."""
         return self.ring_unevenness > _UNEVEN
 
     def ring_time(self) -> RingTime:
-        """Return the all-reduce time by members that agrees with both measurements."""
+        """Return the all-reduce time by number of members that agrees with both measurements."""
         if self.groups < 2:
             return RingTime(0.0, 0.0)
         rounds = 2 * (self.groups - 1)
@@ -78,8 +78,7 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
 
 
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
-    from faultline.simulator.simgrid_engine.evenness import ring_unevenness
-    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
+    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce, ring_unevenness
     from faultline.simulator.simgrid_engine.loading import lasting_s, load_engine, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 

@@ -1,4 +1,4 @@
-"""Runs simulations in processes of their own, as SimGrid allows one engine per process."""
+"""Runs simulations in processes of their own, because SimGrid allows one engine per process."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _ATTEMPTS = 4
-# The exit statuses of a child that was killed, or whose fork server is gone.
 _KILLED = -signal.SIGKILL, 255
+"""Exit statuses of a child that was killed, or whose fork server has ended."""
 
 _SCRIPT = {"__file__", "__spec__"}
 """Names by which a started process finds the script of its parent."""
@@ -49,7 +49,7 @@ _MOST_ERRORS_BYTES, _LAST_LINES = 4096, 3
 
 _STANDARD_STREAMS = (0, 1, 2)
 
-_LACKS = "SimGrid, a thread for each rank, is {}"
+_SHORT_OF = "SimGrid, a thread for each rank, is {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class _ProcessState:
     may_be_forked : bool
         Whether processes are forked from this one.
     owner : Connection or None
-        To the process that this one works for.
+        Connection to the process that this one works for.
     keeper : Connection or None
-        To a process that keeps platforms loaded for this one and others.
+        Connection to a process that keeps platforms loaded for this one and others.
     """
 
     may_be_forked = False
@@ -99,29 +99,24 @@ def leave_platforms_to(keeper: Connection) -> None:
     _ProcessState.keeper = keeper
 
 
-class _Errors:
-    """The file that takes the standard error of a process, forked or not."""
+class _ErrorFile:
+    """The file for the standard error of a process, forked or not, by its descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
-    def __reduce__(self) -> tuple[Callable[[Any], _Errors], tuple[object]]:
-        return _errors_there, (DupFd(self.descriptor),)
+    def __reduce__(self) -> tuple[Callable[[Any], _ErrorFile], tuple[object]]:
+        return _received_error_file, (DupFd(self.descriptor),)
 
 
-def _errors_there(duplicate: Any) -> _Errors:
-    return _Errors(duplicate.detach())
+def _received_error_file(duplicate: Any) -> _ErrorFile:
+    return _ErrorFile(duplicate.detach())
 
 
 def aborted(errors: int = 2, since: int = 0) -> SimulationError:
     """Return the error for a process that SimGrid aborted, with the last lines that it printed.
 
-    Parameters
-    ----------
-    errors : int
-        Descriptor of the file that took its standard error.
-    since : int
-        Bytes of the file that were there before.
+    `errors` is the descriptor of the file with its standard error, from byte `since` on.
     """
     begin = max(since, os.fstat(errors).st_size - _MOST_ERRORS_BYTES)
     text = os.pread(errors, _MOST_ERRORS_BYTES, begin).decode(errors="replace")
@@ -132,45 +127,45 @@ def aborted(errors: int = 2, since: int = 0) -> SimulationError:
 
 @dataclass(frozen=True, slots=True)
 class SimgridResult:
-    """The outcome of a job on the SimGrid engine; with its timeline, if that was requested."""
+    """The outcome of a job on the SimGrid engine, with its timeline if requested."""
 
     progress: Progress
     events: list[Event]
 
 
 class OwnProcess:
-    """A process beside this one, in which one engine may be created; it ends with this object.
+    """Another process, in which one engine may be created; it ends with this object.
 
     Parameters
     ----------
     kept : bool
         Whether this process ends without waiting for it. Such a process cannot start others.
     forked : bool
-        Whether it is a fork of this process; then it also finds functions that only exist here.
+        Whether it is a fork of this process; then it also has functions that only exist here.
     """
 
     def __init__(self, *, kept: bool = False, forked: bool = False) -> None:
         forked = forked or _ProcessState.may_be_forked
         context = multiprocessing.get_context("fork") if forked else _fork_server_context()
-        self._tasks, tasks_there = context.Pipe()
+        self._calls, calls_of_process = context.Pipe()
         self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
-        errors = _Errors(self._errors.fileno())
+        errors = _ErrorFile(self._errors.fileno())
         self._process = context.Process(
-            target=_serve, args=(tasks_there, errors, forked), daemon=kept
+            target=_serve, args=(calls_of_process, errors, forked), daemon=kept
         )
         try:
-            with _script_left_alone(), helpers_on_safe_path():
+            with _script_hidden(), helpers_on_safe_path():
                 self._process.start()
-        except (EOFError, ConnectionError) as gone:
-            raise KilledError("the process was killed as it began") from gone
+        except (EOFError, ConnectionError) as error:
+            raise KilledError("the process was killed as it began") from error
         finally:
-            tasks_there.close()
+            calls_of_process.close()
 
     def __enter__(self) -> OwnProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tasks.close()
+        self._calls.close()
         self._process.kill()
         self._process.join()
         self._errors.close()
@@ -181,19 +176,19 @@ class OwnProcess:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """Call a module-level function there and return its result.
+        """Call a module-level function in the process and return its result.
 
-        Meanwhile the calls that the process requests of its owner run here.
+        Meanwhile this process runs the calls that the other one requests.
 
         Raises
         ------
         SimulationError
-            If the process stopped, as it does if SimGrid aborts, or was killed.
+            If SimGrid aborts, or the process is killed or makes no progress.
         """
         try:
-            self._tasks.send(Call(function, args, kwargs))
+            self._calls.send(Call(function, args, kwargs))
             while isinstance(message := self._received(), Call):
-                self._tasks.send(message.run())
+                self._calls.send(message.run())
             result, error = message
         except (EOFError, ConnectionError):
             self._process.join()
@@ -201,7 +196,7 @@ class OwnProcess:
                 raise KilledError("the process was killed") from None
             raise aborted(self._errors.fileno()) from None
         if isinstance(error, RuntimeError) and (lack := shortage(error)) is not None:
-            raise SimulationError(_LACKS.format(lack)) from error
+            raise SimulationError(_SHORT_OF.format(lack)) from error
         if isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, SimulationError):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
         if error is not None:
@@ -211,19 +206,19 @@ class OwnProcess:
 
     def _received(self) -> Any:
         """Return the next message of the process; raise a SimulationError if it stands still."""
-        number = self._process.pid
-        assert number is not None
+        pid = self._process.pid
+        assert pid is not None
         watch = None
-        while not self._tasks.poll(standstill.LOOK_EVERY_S):
-            watch = watch or standstill.Watch(number)
+        while not self._calls.poll(standstill.LOOK_EVERY_S):
+            watch = watch or standstill.Watch(pid)
             if watch.stands_still():
-                where = standstill.places(number, self._errors.fileno())
+                lines = standstill.lines_of_threads(pid, self._errors.fileno())
                 self._process.kill()
                 raise SimulationError(
                     f"SimGrid stands still: no processor time in {standstill.LIMIT_S:.0f} s; its "
-                    f"threads wait at {where}"
+                    f"threads wait at {lines}"
                 )
-        return self._tasks.recv()
+        return self._calls.recv()
 
 
 def in_own_process(
@@ -231,13 +226,13 @@ def in_own_process(
 ) -> Result:
     """Call a module-level function in a fresh process and return its result.
 
-    The owner of this process, if it has one, starts it. The call is repeated if the process or its
-    fork server is killed, so the function must return the same result each time.
+    The owner of this process, if there is one, starts the new process. The call is repeated if that
+    process or its fork server is killed, so the function must return the same result each time.
 
     Raises
     ------
     SimulationError
-        If the process stopped, as it does if SimGrid aborts, or was killed repeatedly.
+        If SimGrid aborts, or the process is killed repeatedly or makes no progress.
     """
     owner = _ProcessState.owner
     if owner is not None:
@@ -279,14 +274,14 @@ def call_over(other: Connection, function: Callable[..., Any], *args: Any, **kwa
 def _fork_server_context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # A job uses modules from the whole program: preloading saves each process the imports.
-    ours = [name for name in list(sys.modules) if name.startswith("faultline.")]
-    context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *ours])
+    modules = [name for name in list(sys.modules) if name.startswith("faultline.")]
+    context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *modules])
     return context
 
 
 @contextmanager
-def _script_left_alone() -> Iterator[None]:
-    """Start processes that do not run the caller's script again.
+def _script_hidden() -> Iterator[None]:
+    """Keep processes that start within the context from running the caller's script again.
 
     Without a ``__main__`` guard, which notebooks and short scripts lack, each would start others.
     """
@@ -299,50 +294,50 @@ def _script_left_alone() -> Iterator[None]:
         names.update(hidden)
 
 
-def _serve(tasks: Connection, errors: _Errors, forked: bool) -> None:
-    """Serve requests until the other end of the connection closes."""
-    # SimGrid prints its errors; the parent shows them if SimGrid aborts.
+def _serve(calls: Connection, errors: _ErrorFile, forked: bool) -> None:
+    """Run calls until the other end of the connection closes."""
+    # SimGrid prints its errors; the owner reports them if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
     os.close(errors.descriptor)
-    # The owner requests the stacks of its threads if it makes no progress.
+    # The owner requests the stacks of this process's threads if it makes no progress.
     faulthandler.register(signal.SIGUSR1, file=2)
     owner = multiprocessing.parent_process()
     assert owner is not None
     if forked:
-        # A connection that another process has open, too, would outlast its owner.
+        # A connection that is also open in another process would outlast its owner.
         tracker = resource_tracker.getfd()
-        kept = {tasks.fileno(), owner.sentinel, *([tracker] if tracker else ())}
+        kept = {calls.fileno(), owner.sentinel, *([tracker] if tracker else ())}
         _close_all_but({*_STANDARD_STREAMS, *kept})
         _ProcessState.may_be_forked = False
     _end_with(owner.sentinel)
-    _ProcessState.owner = tasks
-    # An interrupt ends this process at once; the parent reports it.
+    _ProcessState.owner = calls
+    # An interrupt ends this process at once; the owner reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     while True:
         try:
-            task = tasks.recv()
+            call = calls.recv()
         except EOFError:
             return
-        tasks.send(task.run())
+        calls.send(call.run())
 
 
 def _end_with(sentinel: int) -> None:
-    """End this process as soon as its owner has ended, however: a simulation may take hours.
+    """End this process as soon as its owner has ended for any reason: a simulation may take hours.
 
-    The kernel sends the signal when the other end of the pipe closes. A thread that waits for it
+    The kernel sends the signal when the other end of the pipe closes. A thread that waits for that
     would need the interpreter, which SimGrid's threads hold.
     """
-    if sys.platform == "linux":  # Elsewhere a simulation ends before it learns of that.
+    if sys.platform == "linux":  # On other systems the simulation first runs to its end.
         signal.signal(signal.SIGIO, signal.SIG_DFL)
         fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
-        if wait([sentinel], 0):  # It ended before.
+        if wait([sentinel], 0):  # The owner ended before the signal was set.
             os.kill(os.getpid(), signal.SIGIO)
 
 
 def _close_all_but(kept: set[int]) -> None:
-    # The similar function of `multiprocessing.util` closes all descriptors if 0 is to be kept.
+    # The similar function of `multiprocessing.util` closes all descriptors if 0 should be kept.
     for before, after in pairwise((*sorted(kept), MAXFD)):
         os.closerange(before + 1, after)
 
@@ -357,7 +352,7 @@ def run_on_simgrid(
 ) -> SimgridResult:
     """Simulate a job and its scheme, at its start, on the SimGrid engine in a process of its own.
 
-    `events` is whether to keep the timeline.
+    The result has the timeline if `events` is true.
     """
     return in_own_process(simulate_here, job, strategy, platform, traffic, events)
 
@@ -380,24 +375,24 @@ def simulate_here(
     level_memory_doors(traffic)
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
-    runner = SimgridEngine(job, traffic, platform)
-    runner.failure_injector.power_on()
-    failures: list[Exception] = []
+    simgrid_engine = SimgridEngine(job, traffic, platform)
+    simgrid_engine.failure_injector.power_on()
+    errors: list[Exception] = []
 
     def control() -> None:
         try:
-            simulate(training, runner)
+            simulate(training, simgrid_engine)
         except Exception as error:
             # An exception that leaves an actor aborts the process without its message.
-            failures.append(error)
+            errors.append(error)
 
-    actor_on(CONTROLLER_HOST, "failures", runner.failure_injector.inject, daemon=True)
+    actor_on(CONTROLLER_HOST, "failures", simgrid_engine.failure_injector.inject, daemon=True)
     run_controller(engine, "controller", control)
-    for error in failures:
+    for error in errors:
         if isinstance(error, SimulationError):
             raise error
         if (lack := shortage(error)) is not None:
-            raise SimulationError(_LACKS.format(lack)) from error
+            raise SimulationError(_SHORT_OF.format(lack)) from error
         # Some errors of schemes cannot be sent to another process.
         message = str(error) if isinstance(error, StrategyError) else text_of(error)
         raise SimulationError(f"the controller failed: {message}") from error

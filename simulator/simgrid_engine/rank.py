@@ -1,7 +1,7 @@
 """A rank: the actor that does a group's work, on a host that may go off at any moment.
 
 Orders and reports take no simulated time: the cost of a job's control plane is the scenario's
-controller time. What ranks exchange as data goes through SimGrid's network.
+controller time. Data that ranks exchange goes through SimGrid's network.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Channel(Generic[Message]):
             return self.get()
         while not self._messages:
             timeout_s = time_s - simgrid.Engine.clock
-            # SimGrid takes a time-out of 0 for none at all.
+            # A time-out of 0 means none to SimGrid.
             if timeout_s <= 0.0 or self._wake.acquire_timeout(timeout_s):
                 return None
         return self._messages.popleft()
@@ -56,7 +56,7 @@ class Channel(Generic[Message]):
 class ComputeOrder:
     """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace.
 
-    If the group's passes are `simulated` as tasks, the rank only waits for their expected end.
+    If the group's passes are `simulated` separately, the rank only waits for their expected end.
     """
 
     stacks: int
@@ -65,12 +65,12 @@ class ComputeOrder:
 
 
 Order = ComputeOrder | Callable[[], bool]
-"""Something to compute, or to call; the call returns whether it has succeeded."""
+"""Stacks to compute, or a function to call; it returns whether it has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A rank has ended an order; `done` is false if the order could not be carried out."""
+    """A rank has ended an order; `done` is whether the order has succeeded."""
 
     group: int
     order: Order
@@ -127,7 +127,7 @@ class Rank:
     boot_until_s : float
         Simulated time at which it has come up.
     announce : bool
-        Whether it reports that.
+        Whether it reports that it has come up.
     """
 
     group: int
@@ -140,8 +140,7 @@ class Rank:
 
     def __call__(self) -> None:
         """Come up, then carry out orders for ever."""
-        if self.boot_until_s > simgrid.Engine.clock:
-            simgrid.this_actor.sleep_until(self.boot_until_s)
+        simgrid.this_actor.sleep_until(self.boot_until_s)
         if self.announce:
             self.news.put(Ready(self.group))
         while True:

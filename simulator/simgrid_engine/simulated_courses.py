@@ -1,4 +1,4 @@
-"""Courses of a job beside copies of its state, simulated from the beginning of the first copy."""
+"""Courses of a job while its state is copied, simulated from the start of the first copy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 # Raise it when the same request would be simulated differently.
 _VERSION = 2
 _MOST_GPUS = 256
-"""Largest job whose courses are simulated: all ranks take part, a second and more per step."""
+"""Largest job whose courses are simulated: with all ranks, a step takes a second and more."""
 _MOST_KNOWN = 10_000
-_PARTS_OF_LARGEST = 32
-"""Parts of a course of the largest such job; smaller ones have more."""
+_PARTS_OF_LARGEST_JOB = 32
+"""Parts of a course of the largest such job; courses of smaller jobs have more."""
 _MOST_GPUS_FAILING = 64
-"""Largest job whose courses include failures: each failure is at another moment, which makes
-another course."""
+"""Largest job whose courses include failures: each failure time makes another course."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class SimulatedCourses:
     platform : Path
         Platform XML, with host memories if snapshots go there.
     traffic : Traffic
-        Of the job, with its step if that is simulated.
+        The job's traffic, with its step if that is simulated.
     layout : JobLayout or None
-        Which GPUs share which components; needed if some are slow.
+        The GPUs of each component; needed if some components are slow.
     simulate_failures : bool
         Whether groups may fail during a course.
     most_parts : int
@@ -59,25 +58,26 @@ class SimulatedCourses:
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return the course that begins with some parts."""
         if parts not in self._known:
-            whole = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
-            found = self._simulated(whole, len(parts))
+            likely_parts = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
+            course = self._simulated(likely_parts, len(parts))
             if len(self._known) > _MOST_KNOWN:
                 # A course with a failure occurs only once.
                 self._known.clear()
-            for end in range(len(parts), len(found.ends_s) + 1):
-                self._known.setdefault(whole[:end], found)
+            for count in range(len(parts), len(course.ends_s) + 1):
+                self._known.setdefault(likely_parts[:count], course)
         return self._known[parts]
 
     def _simulated(self, parts: tuple[Part, ...], at_least: int) -> Course:
         if any(isinstance(part, Fails) for part in parts):
-            # No other run has a failure at that very moment, so it is not cached.
+            # Other runs have failures at other moments, so the result is not cached.
             return simulate_on(self.platform, simulate_course, self, parts, at_least)
-        given = self, parts, at_least
-        return cached_simulation(self.platform, Course, _VERSION, simulate_course, *given)
+        return cached_simulation(
+            self.platform, Course, _VERSION, simulate_course, self, parts, at_least
+        )
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
-    """Return the next parts if steps go on as the last one."""
+    """Return the next parts if all further steps are like the last one."""
     passes = [part for part in parts if isinstance(part, Passes)]
     if not passes:
         return []
@@ -91,7 +91,7 @@ def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
 def simulate_course(
     engine: simgrid.Engine, job: SimulatedCourses, parts: Sequence[Part], at_least: int
 ) -> Course:
-    """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
+    """Simulate `at_least` parts, and more until all copies have ended or a member fails."""
     import simgrid
     from faultline.simulator.simgrid_engine.course_runner import CourseRunner
     from faultline.simulator.simgrid_engine.links import level_memory_doors
@@ -101,29 +101,29 @@ def simulate_course(
     runner = CourseRunner(job.platform, job.traffic, job.layout)
     ends_s: list[float] = []
 
-    def go_on() -> None:
+    def simulate_parts() -> None:
         for part in parts:
             # After the failure of a member the course has no known time.
             members = part.members if isinstance(part, Passes | Exchange) else ()
             has_failed = runner.fails_s(members) <= simgrid.Engine.clock
             # Gradients that hide behind the last passes may still be in flight.
-            goes_on = inf in runner.over_s or isinstance(part, Exchange)
-            if len(ends_s) >= at_least and (has_failed or not goes_on):
+            in_flight = inf in runner.ends_s or isinstance(part, Exchange)
+            if len(ends_s) >= at_least and (has_failed or not in_flight):
                 return
             runner.simulate(part)
             ends_s.append(simgrid.Engine.clock)
 
-    run_controller(engine, "course", go_on)
-    return Course(ends_s, runner.over_s, runner.arrived)
+    run_controller(engine, "course", simulate_parts)
+    return Course(ends_s, runner.ends_s, runner.arrived)
 
 
 def courses_of(
     platform: Path, traffic: Traffic, layout: JobLayout | None
 ) -> SimulatedCourses | None:
-    """Return the courses of a job; None for one that is too large to simulate each rank."""
+    """Return the courses of a job; None for a job that is too large to simulate each rank."""
     gpus = sum(map(len, traffic.hosts)) if traffic.step is None else len(traffic.step.names)
     if gpus > _MOST_GPUS:
         return None
-    # Each part may make it another course, which is simulated from its beginning.
-    most_parts = round(_PARTS_OF_LARGEST * sqrt(_MOST_GPUS / gpus))
+    # Each further part may make another course, which is simulated from its beginning.
+    most_parts = round(_PARTS_OF_LARGEST_JOB * sqrt(_MOST_GPUS / gpus))
     return SimulatedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING, most_parts)

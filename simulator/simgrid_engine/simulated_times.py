@@ -1,7 +1,7 @@
 """Transfer times of state and gradients, by sender: SimGrid simulates each transfer once.
 
-The result of each distinct request is kept in memory and in the platform's cache. One part of a
-platform represents another only if its cables show that both are alike.
+The result of each distinct request is kept in memory and in the platform's cache. A part of a
+platform represents another only if the cables show that both are alike.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def all_reduce_s(
 ) -> float:
     """Return the time of an all-reduce of some groups, by the hosts of each, in seconds.
 
-    `shares` are the shares of the bandwidth that remain on some links.
+    `shares` are the remaining shares of the bandwidth of some links.
     """
-    given = hosts, bytes_per_host, dict(shares)
-    return cached_simulation(platform, float, _ALL_REDUCE_VERSION, _all_reduce, *given)
+    arguments = hosts, bytes_per_host, dict(shares)
+    return cached_simulation(platform, float, _ALL_REDUCE_VERSION, _all_reduce, *arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStorageTimes:
     """Times of checkpoints by the groups that write or load them.
 
-    `symmetry` returns which parts of the platform are alike. The first group writes, and all groups
-    load, in known times; these apply to all groups if the phase is not simulated.
+    `symmetry` returns which parts of the platform are alike. The times in which the first group
+    writes and all groups load are known; they apply to all groups if the phase is not simulated.
     """
 
     platform: Path
@@ -63,9 +63,11 @@ class SimulatedStorageTimes:
         if writer == 0 or not self.traffic.save:
             return self.save_by_first_s
         if writer not in self._saves_s:
-            first, flows = self._write_of(0), self._write_of(writer)
+            flows = self._write_of(writer)
             self._saves_s[writer] = (
-                self.save_by_first_s if flows == first else max(_arrived_s(self.platform, flows))
+                self.save_by_first_s
+                if flows == self._write_of(0)
+                else max(_arrivals_s(self.platform, flows))
             )
         return self._saves_s[writer]
 
@@ -74,29 +76,29 @@ class SimulatedStorageTimes:
         return _by_stand_ins(flows, self.symmetry())
 
     def load_s(self, members: Sequence[int]) -> float:
-        """Return the time until some groups have loaded one, in seconds."""
+        """Return the time until some groups have loaded a checkpoint, in seconds."""
         if len(members) == len(self.traffic.hosts) or not self.traffic.load:
             return self.load_by_all_s
         loading = tuple(members)
         if loading not in self._loads_s:
             traffic = self.traffic
-            there = [traffic.hosts[group] for group in loading]
-            named = self.symmetry().stand_ins(host for hosts in there for host in hosts)
-            hosts = [[named[host] for host in hosts] for hosts in there]
-            given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
+            hosts = [traffic.hosts[group] for group in loading]
+            stand_ins = self.symmetry().stand_ins(name for names in hosts for name in names)
+            hosts = [[stand_ins[name] for name in names] for names in hosts]
+            arguments = hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers
             self._loads_s[loading] = cached_simulation(
-                self.platform, float, _STORAGE_VERSION, _load, *given
+                self.platform, float, _STORAGE_VERSION, _load, *arguments
             )
         return self._loads_s[loading]
 
 
 class _KnownMoves(dict[tuple[SentMove, ...], dict[int, float]]):
-    """What is known of moves; thousands of runs are sent the same, which is pickled once."""
+    """Known times of moves, pickled once although thousands of runs are sent the same."""
 
     _pickled: tuple[int, bytes] = (0, b"")
 
     def __reduce__(self) -> tuple[Callable[[bytes], _KnownMoves], tuple[bytes]]:
-        """Send the content as bytes, which a process that has seen them reads no more.
+        """Send the content as bytes, which each process unpickles only once.
 
         Entries are added and never changed, so a larger number means new entries.
         """
@@ -133,12 +135,12 @@ class SimulatedMoves:
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
         group_of = {host: group for group, hosts in enumerate(self.traffic.hosts) for host in hosts}
-        arrived_s = _arrived_s(self.platform, _by_stand_ins(flows, self.symmetry()))
+        arrivals_s = _arrivals_s(self.platform, _by_stand_ins(flows, self.symmetry()))
         busy_s: dict[int, float] = {}
-        for (near, far, _), until_s in zip(flows, arrived_s, strict=True):
-            for host in (near, far):
-                if host in group_of:
-                    busy_s[group_of[host]] = max(until_s, busy_s.get(group_of[host], 0.0))
+        for (sender, receiver, _), arrival_s in zip(flows, arrivals_s, strict=True):
+            for group in (group_of.get(sender), group_of.get(receiver)):
+                if group is not None:
+                    busy_s[group] = max(arrival_s, busy_s.get(group, 0.0))
         return busy_s
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
@@ -148,11 +150,11 @@ class SimulatedMoves:
 
 def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
     """Return equally long flows on the first of the platform's parts that are alike."""
-    named = symmetry.stand_ins(host for near, far, _ in flows for host in (near, far))
-    return [(named[near], named[far], size_bytes) for near, far, size_bytes in flows]
+    stand_ins = symmetry.stand_ins(host for near, far, _ in flows for host in (near, far))
+    return [(stand_ins[near], stand_ins[far], size_bytes) for near, far, size_bytes in flows]
 
 
-def _arrived_s(platform: Path, flows: Sequence[Flow]) -> list[float]:
+def _arrivals_s(platform: Path, flows: Sequence[Flow]) -> list[float]:
     """Return when each of some flows that begin at once has arrived, in seconds."""
     return cached_simulation(platform, list, _FLOWS_VERSION, _arrivals, flows)
 

@@ -1,4 +1,4 @@
-"""Detects a deadlocked process of a simulation: it uses no more processor time."""
+"""Detects that a simulation's process is deadlocked, because it uses no processor time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _FRAME = re.compile(r'File "([^"]*)", line (\d+) in (\S+)')
 
 
 class Watch:
-    """Follows the processor time of a process, by its number, and of all that it started."""
+    """Follows the processor time of a process, by its number, and of all processes below it."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
         self._used_s = -1.0
         self._since_s = time.monotonic()
 
     def stands_still(self) -> bool:
-        """Return whether it has used no processor time for `LIMIT_S`; False if unknown."""
+        """Return whether they have used no processor time for `LIMIT_S`; False if unknown."""
         used_s = self._processor_s()
         if used_s is None or used_s != self._used_s:
             self._used_s, self._since_s = used_s or 0.0, time.monotonic()
@@ -36,22 +36,23 @@ class Watch:
         import psutil
 
         with suppress(psutil.Error, OSError):
-            process = psutil.Process(self._number)
-            family = [process, *process.children(recursive=True)]
-            if any(one.status() == psutil.STATUS_STOPPED for one in family):
+            root = psutil.Process(self._pid)
+            processes = [root, *root.children(recursive=True)]
+            if any(process.status() == psutil.STATUS_STOPPED for process in processes):
                 return None
-            return sum(sum(one.cpu_times()[:2]) for one in family)
+            return sum(sum(process.cpu_times()[:2]) for process in processes)
         return None
 
 
-def places(number: int, errors: int) -> str:
-    """Return the current code lines of a process's threads, briefly.
+def lines_of_threads(pid: int, errors: int) -> str:
+    """Return the current lines of code of a process's threads, four at most.
 
-    It prints its threads on SIGUSR1 (`faulthandler`), into the file of the descriptor `errors`.
+    On SIGUSR1 the process prints its threads (`faulthandler`) into the file with the descriptor
+    `errors`.
     """
     begin = os.fstat(errors).st_size
     with suppress(ProcessLookupError):
-        os.kill(number, signal.SIGUSR1)
+        os.kill(pid, signal.SIGUSR1)
         time.sleep(0.5)
     text = os.pread(errors, 1 << 20, begin).decode(errors="replace")
     innermost: dict[str, None] = {}

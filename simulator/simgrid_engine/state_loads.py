@@ -1,9 +1,9 @@
-"""How long scenes of equal flows last on a generated platform, by the load of its links.
+"""The duration of scenes of equal flows on a generated platform, by the load of its links.
 
-All flows of a scene have one size and start at once. Those through the link with the most of them
-for its bandwidth get the least share, by max-min fairness, and keep it to the end: the scene lasts
-as long as that link is busy. So nothing has to be simulated where routes follow from the spec, as
-they do unless each flow keeps to one spine. SimGrid finds the routes of 12,000 servers in minutes.
+All flows of a scene have one size and start at once. Flows through the link with the most flows for
+its bandwidth get the smallest share, by max-min fairness, and keep it to the end: the scene lasts
+as long as that link is busy. So nothing is simulated if routes follow from the spec, which they do
+unless each flow keeps to one spine. SimGrid needs minutes to find the routes of 12,000 servers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultline.simulator.simgrid_engine.traffic import Flow
 
 
 class _Hop(NamedTuple):
-    """A link in one direction, its bandwidth in bytes/s, its latency in s."""
+    """A link in one direction, its bandwidth in bytes/s, and its latency in s."""
 
     name: str
     bandwidth_bytes_per_s: float
@@ -37,12 +37,12 @@ class LinkLoads:
         self._spec = spec
         self._places = list(topology.gpu_places(spec))
         self._trunks = {trunk.below: trunk for trunk in topology.trunks(spec)}
-        self._number = {xml_names.gpu(place.index): place.index for place in self._places}
-        self._behind = {xml_names.memory(place.index): place.index for place in self._places}
+        self._gpu_of = {xml_names.gpu(place.index): place.index for place in self._places}
+        self._gpu_of_memory = {xml_names.memory(place.index): place.index for place in self._places}
         self._way_up = lru_cache(maxsize=None)(self._find_way_up)
 
     def simulate(self, scenes: Sequence[Sequence[Flow]]) -> list[float]:
-        """Return how long each scene lasts, as `state_probe.simulate_scenes` does, in seconds."""
+        """Return the duration of each scene, in seconds, like `state_probe.simulate_scenes`."""
         return [self._lasts_s(scene) for scene in scenes]
 
     def _lasts_s(self, scene: Sequence[Flow]) -> float:
@@ -60,16 +60,19 @@ class LinkLoads:
         return latest_s + longest_s
 
     def _route(self, near: str, far: str) -> list[_Hop]:
-        begins = self._to_memory(self._behind[near], "down")[::-1] if near in self._behind else []
-        source = self._behind[near] if near in self._behind else self._number[near]
+        first: list[_Hop] = []
+        if (source := self._gpu_of_memory.get(near)) is None:
+            source = self._gpu_of[near]
+        else:
+            first = self._to_memory(source, "down")[::-1]
         if far == xml_names.STORAGE_HOST:
-            return [*begins, *(hop for hop, _ in self._way_up(source, "up")), *self._storage]
-        target = self._behind[far] if far in self._behind else self._number[far]
-        ends = self._to_memory(target, "up") if far in self._behind else []
-        return [*begins, *self._between(source, target), *ends]
+            return [*first, *(hop for hop, _ in self._way_up(source, "up")), *self._storage]
+        if (target := self._gpu_of_memory.get(far)) is None:
+            return [*first, *self._between(source, self._gpu_of[far])]
+        return [*first, *self._between(source, target), *self._to_memory(target, "up")]
 
     def _between(self, source: int, target: int) -> list[_Hop]:
-        """Return the way from a GPU to another: of the fewest links, as SimGrid takes it."""
+        """Return the way from a GPU to another: that of the fewest links, like SimGrid's."""
         if source == target:
             return []
         up, down = self._way_up(source, "up"), self._way_up(target, "down")
@@ -88,7 +91,7 @@ class LinkLoads:
         ]
 
     def _find_way_up(self, gpu: int, direction: str) -> list[tuple[_Hop, str]]:
-        """Return the links from a GPU to the top, each with the switch at its end, if any."""
+        """Return the links from a GPU to the top layer, each with the switch at its end, if any."""
         nic, out, place = self._spec.nic, self._spec.scale_out, self._places[gpu]
         width = topology.nic_bandwidth_bytes_per_s(self._spec)
         latency_s = nic.latency_s + out.switch_latency_s / 2
@@ -110,13 +113,13 @@ class LinkLoads:
         return [_Hop(name, nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_s)]
 
     def _to_memory(self, gpu: int, direction: str) -> list[_Hop]:
-        """Return the links between a GPU and its door to host memory, in the order upwards."""
-        memory, way = self._spec.host, self._pcie(gpu, direction)
-        assert memory.memory_bandwidth_bytes_per_s is not None, "was checked"
-        if memory.link_bandwidth_bytes_per_s is not None:
-            width, latency_s = memory.link_bandwidth_bytes_per_s, self._spec.nic.pcie_latency_s
+        """Return the links from a GPU to its door to host memory."""
+        host, way = self._spec.host, self._pcie(gpu, direction)
+        assert host.memory_bandwidth_bytes_per_s is not None, "was checked"
+        if host.link_bandwidth_bytes_per_s is not None:
+            width, latency_s = host.link_bandwidth_bytes_per_s, self._spec.nic.pcie_latency_s
             way = [_Hop(f"hostlink-{gpu}-{direction}", width, latency_s)]
-        width, latency_s = memory.memory_bandwidth_bytes_per_s, memory.memory_latency_s
+        width, latency_s = host.memory_bandwidth_bytes_per_s, host.memory_latency_s
         return [*way, _Hop(f"hostmemory-{self._places[gpu].host}", width, latency_s)]
 
     @cached_property

@@ -2,18 +2,17 @@
 
 If the platform equals its spec, and each flow may take any spine, the load of the links gives
 the time (`simulator.simgrid_engine.state_loads`), as exactly as SimGrid. All other platforms are
-measured in SimGrid.
+measured in SimGrid, with doors to their host memories.
 
-The probe simulates the platform with the doors to its host memories. If all GPUs of a server do the
-same, it simulates one GPU per server (`folded_servers`), which is as exact
-and faster. In an edited XML it simulates all of them. A copy to a server's own memory, and a load
-from it, meet only traffic of that server's GPUs. If servers are alike, one gives the time of all.
-All nodes that take part simulate copies to peers, the all-reduce, and the writing of a group. One
-of the largest groups of peers simulates a rebuild.
+If groups are whole servers, one GPU per server is simulated (`folded_servers`), which is as exact
+and faster. In an edited XML all GPUs are simulated. A copy to a server's own memory, and a load
+from it, share links only with that server's GPUs. If servers are alike, one gives the time of all.
+Copies to peers, the all-reduce, and the writing of a group are simulated with all their nodes, a
+rebuild with one of the largest groups of peers.
 
 Between host memory and network a platform has the PCIe link of the GPU at the same door, down and
 up again. That link limits a flow only if PCIe is slower than the adapter, or if other traffic uses
-it. Groups that are not whole servers cannot be folded.
+it.
 """
 
 from __future__ import annotations
@@ -32,16 +31,17 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.state_flows import (
+from faultline.simulator.simgrid_engine.state_loads import LinkLoads
+from faultline.simulator.simgrid_engine.state_transfers import (
     Layout,
+    StateTransfers,
+    StateTransferTimes,
     all_reduces,
     copies_to_peers,
     from_memories,
     snapshots,
     to_storage,
 )
-from faultline.simulator.simgrid_engine.state_loads import LinkLoads
-from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.simulator.simgrid_engine.traffic import Flow
 from pydantic import BaseModel
 
@@ -60,7 +60,7 @@ def state_transfer_times(
     Parameters
     ----------
     spec : ClusterSpec
-        The platform; its doors are opened.
+        The platform; doors to its host memories are added.
     transfers : StateTransfers
         The moves, and their nodes.
     edited : Platform, optional
@@ -78,7 +78,7 @@ def state_transfer_times(
     return _by_load(spec, transfers)
 
 
-# All schemes of a plan ask for the same.
+# All schemes of a plan request the same.
 @lru_cache(maxsize=32)
 def _by_load(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
     simulated, layout = _folded(spec, transfers)
@@ -97,8 +97,8 @@ def cached_state_probe(
 ) -> StateTransferTimes:
     """Return the times of state moves as SimGrid measures them, from the cache if it holds them.
 
-    Parameters and errors are those of `state_transfer_times`. Servers of a platform that was edited
-    are not folded: they may be unlike.
+    Parameters and errors are those of `state_transfer_times`. Servers of an edited platform are not
+    folded: they may differ.
     """
     alike = edited is None
     simulated, layout = _folded(spec, transfers, may_fold=alike)
@@ -119,8 +119,8 @@ def cached_state_probe(
         def simulate(scenes: _Scenes) -> list[float]:
             return in_own_process(simulate_scenes, path, scenes)
 
-        given = simulate, layout, transfers, memory_bytes_per_s
-        measure = partial(_measured, *given, alike=alike)
+        arguments = simulate, layout, transfers, memory_bytes_per_s
+        measure = partial(_measured, *arguments, alike=alike)
         times = cached(path, request, measure, StateTransferTimes)
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
 
@@ -128,11 +128,11 @@ def cached_state_probe(
 def simulate_scenes(platform: Path, scenes: _Scenes) -> list[float]:
     """Return how long each scene of flows that start at once lasts, in s; 0 without flows.
 
-    Flows that meet share a link equally (max-min fairness), as transfers of many small requests do
-    on PCIe and in switches. SimGrid alone would give each a part in inverse proportion to its
-    latency, as TCP does: a copy to host memory of 250 ns would leave a message through the fabric
-    an eighth of the PCIe link. So all flows run without latency, and a scene has the largest
-    latency of its flows added.
+    Flows share a link equally (max-min fairness), like transfers of many small requests on PCIe and
+    in switches. SimGrid alone would divide it in inverse proportion to the latencies, like TCP: a
+    copy to host memory, with a latency of 250 ns, would leave a message through the fabric an
+    eighth of the PCIe link. So all flows run without latency, and the largest latency of a scene's
+    flows is added to its time.
 
     Needs a process of its own.
     """
@@ -187,7 +187,7 @@ def _gpus_per_group(spec: ClusterSpec, transfers: StateTransfers) -> int:
 
 
 def _memory_bandwidth(spec: ClusterSpec) -> float:
-    """Return the bandwidth of a host's memory, if it and a way to it are stated."""
+    """Return the bandwidth of a host's memory; a PlatformError if it or its link is not stated."""
     host = spec.host
     if host.memory_bandwidth_bytes_per_s is None:
         raise PlatformError(
@@ -212,23 +212,25 @@ def _measured(
     alike: bool,
 ) -> StateTransferTimes:
     snapshot_bytes, state_bytes = transfers.snapshot_bytes_per_gpu, transfers.state_bytes_per_gpu
-    rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
+    rebuilt_bytes = transfers.share_bytes_per_gpu
+    if rebuilt_bytes is None:
+        rebuilt_bytes = snapshot_bytes
     nodes = sorted(
         {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
     )
-    lost = _lost_with_a_server(transfers)
-    # If servers are alike, the time of one is that of all.
+    survivors_by_lost_node = _lost_with_a_server(transfers)
+    # If servers are alike, one server gives the time of all.
     measured_nodes = nodes[: transfers.slices] if alike else nodes
     copied, loaded = (
         [flow for node in measured_nodes for flow in snapshots(layout, node, size_bytes)]
         for size_bytes in (snapshot_bytes, state_bytes)
     )
 
-    def rebuilding(survivors: int | None) -> list[Flow]:
+    def rebuilding(senders: int | None) -> list[Flow]:
         return [
             flow
-            for node, others in lost
-            for flow in from_memories(layout, others[:survivors], node, rebuilt_bytes)
+            for node, survivors in survivors_by_lost_node
+            for flow in from_memories(layout, survivors[:senders], node, rebuilt_bytes)
         ]
 
     scenes = [
@@ -236,18 +238,18 @@ def _measured(
         [(door, gpu, size_bytes) for gpu, door, size_bytes in loaded],
         all_reduces(layout, transfers.groups, transfers.gradient_bytes_per_gpu),
         copies_to_peers(layout, transfers),
-        # Each survivor sends its parity, and for each other survivor's the block that is in it:
-        # n - 1 blocks of 1/(n - 1) of a share. The lost parity is made with the next snapshot.
+        # Each survivor sends its parity, and its block in the parity of each other survivor: n - 1
+        # blocks of 1/(n - 1) of a share. The next snapshot makes the lost parity again.
         rebuilding(None),
         rebuilding(1),
         to_storage(layout, snapshot_bytes),
     ]
     copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = simulate(scenes)
-    of_node = rebuilt_bytes * layout.gpus_per_node
-    # All that came is read, and the share is written: n - 1 and one of the share's size.
-    read_bytes = sum((len(others) + 1) * of_node for _, others in lost)
-    rebuild_xor_s, share_bytes = read_bytes / memory_bytes_per_s, of_node * transfers.slices
-    survivors = any(others for _, others in lost)
+    node_bytes = rebuilt_bytes * layout.gpus_per_node
+    # For each lost node, n - 1 received shares are read and one share is written.
+    xor_bytes = sum((len(survivors) + 1) * node_bytes for _, survivors in survivors_by_lost_node)
+    rebuild_xor_s, share_bytes = xor_bytes / memory_bytes_per_s, node_bytes * transfers.slices
+    any_survivors = any(survivors for _, survivors in survivors_by_lost_node)
     return StateTransferTimes(
         copy_s=copy_s,
         copy_interference_s=0.0,
@@ -255,8 +257,8 @@ def _measured(
         send_s=send_s,
         send_interference_s=0.0,
         load_s=load_s,
-        rebuild_s=gather_s + rebuild_xor_s + load_s if survivors else 0.0,
-        fetch_s=get_s + load_s if survivors else 0.0,
+        rebuild_s=gather_s + rebuild_xor_s + load_s if any_survivors else 0.0,
+        fetch_s=get_s + load_s if any_survivors else 0.0,
         persist_s=persist_s,
         host_memory_bytes=None,
         all_reduce_s=alone_s,
@@ -264,13 +266,13 @@ def _measured(
 
 
 def _lost_with_a_server(transfers: StateTransfers) -> list[tuple[int, list[int]]]:
-    """Return the nodes of a server, and for each the others of its peer group that are left.
+    """Return the nodes of a server, each with the survivors of its peer group.
 
     The server is that of the first node of a largest group.
     """
     server = max(transfers.peers, key=len, default=(0,))[0] // transfers.slices
     return [
-        (node, [other for other in peers if other // transfers.slices != server])
+        (node, [peer for peer in peers if peer // transfers.slices != server])
         for peers in transfers.peers or ((0,),)
         for node in peers
         if node // transfers.slices == server
@@ -278,10 +280,10 @@ def _lost_with_a_server(transfers: StateTransfers) -> list[tuple[int, list[int]]
 
 
 def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:
-    """Return the reads and writes of a node for its parity, in the smallest peer group.
+    """Return the bytes that a node reads and writes for its parity, in the smallest peer group.
 
-    Nothing but the memory's bandwidth is in the way, and no node meets another, so this needs no
-    measurement: n blocks of 1/(n - 1) of the share.
+    They are n blocks of 1/(n - 1) of the share. Only the node's own memory limits them, so this
+    needs no measurement.
     """
     sizes = [len(group) for group in transfers.peers if len(group) > 1]
     return min(sizes) / (min(sizes) - 1) * share_bytes if sizes else 0.0
@@ -290,12 +292,12 @@ def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:
 def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
     """Return the cluster with one GPU per server; None if its rails do not fold.
 
-    If the g GPUs of every server move the same bytes at the same time to the GPUs of their position
+    If the g GPUs of each server move the same bytes at the same time to the GPUs of their position
     in other servers, each has an equal part of the shared resources: 1/g of the host memory, of the
     uplinks and of the storage, and its part of an adapter. So one GPU with these parts, and with
     its own PCIe and NVLink links, takes as long as all g, and SimGrid has g times fewer hosts and
-    routes. This is `platforms.rail_plane`, but for servers instead of scale-up domains, and for any
-    fabric. Limits of a single transfer do not change.
+    routes. `platforms.topology.rail_plane` does the same for scale-up domains on rails. Limits of a
+    single transfer do not change.
 
     Rails fold if a server has all of them equally often, or if servers with a common rail have all
     rails in common. Disks are left out.
@@ -305,10 +307,9 @@ def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
     adapters = gpus // nic.gpus_per_nic
     if spec.rails % adapters and adapters % spec.rails:
         return None
-    scale_up = spec.scale_up
     return _changed(
         spec,
-        scale_up=_changed(scale_up, gpus_per_domain=scale_up.gpus_per_domain // gpus),
+        scale_up=_changed(spec.scale_up, gpus_per_domain=spec.scale_up.gpus_per_domain // gpus),
         nic=_changed(
             nic,
             gpus_per_nic=1,

@@ -1,4 +1,4 @@
-"""Bytes between hosts, as flows: checkpoints on their way to and from the storage, and state."""
+"""Flows of bytes between hosts: checkpoints to and from the storage, and state."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ BROKEN_OFF = (
     simgrid.HostFailureException,
     simgrid.NetworkFailureException,
 )
-"""What SimGrid raises for an activity that was cancelled, or whose host or link has failed."""
+"""Exceptions of an activity that was cancelled, or whose host or link has failed."""
 
 
 def may_begin(hosts: Iterable[simgrid.Host], off_s: Mapping[str, float]) -> bool:
     """Return whether an activity may begin on hosts that go off at times `off_s`, by their names.
 
     SimGrid aborts if a message begins at a host that is off, or that another actor turns off at
-    the same moment. Clocks differ in their last digit.
+    the same moment.
     """
-    soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
-    return all(host.is_on and soon_s < off_s.get(host.name, inf) for host in hosts)
+    # Clocks differ in their last digit.
+    now_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
+    return all(host.is_on and now_s < off_s.get(host.name, inf) for host in hosts)
 
 
 def load_checkpoint(
     groups: Sequence[Sequence[str]], storage: str, size_bytes: float, readers: Readers
 ) -> bool:
-    """Bring a checkpoint from the storage to every host of every group.
+    """Send a checkpoint from the storage to each host of each group.
 
-    Every host needs `size_bytes`, its share of the state. With ``every-group`` all hosts read at
+    Each host needs `size_bytes`, its share of the state. With ``every-group`` all hosts read at
     once and share the storage's bandwidth. With ``one-group`` the hosts of the first group read,
     then each passes its share on along a chain of the hosts at its position: a pipelined broadcast
     of many small pieces, in which all edges carry the bytes at the same time and the last host has
-    them one latency an edge later. Blocks the calling actor; returns False if a host was down or
+    them one latency per edge later. Blocks the calling actor; returns False if a host was down or
     went down.
     """
     chain = list(pairwise(groups)) if readers == "one-group" else []
@@ -46,7 +47,7 @@ def load_checkpoint(
         [(*edge, size_bytes) for near, far in chain for edge in zip(near, far, strict=True)],
     ]
     for transfers in stages:
-        # Readers that have their share already have to be up, too.
+        # Hosts that have their share must be up, too.
         if not all(simgrid.Host.by_name(host).is_on for hosts in groups for host in hosts):
             return False
         if not transfer(transfers):
@@ -57,7 +58,7 @@ def load_checkpoint(
 
 
 def transfer_beside(flows: Sequence[Flow], on_end: Callable[[bool], object]) -> None:
-    """Let an actor send bytes as `transfer` does; return once all flows have begun, or none will.
+    """Start an actor that calls `transfer`; return once all flows have begun, or none will.
 
     The caller may turn hosts off next, and SimGrid aborts if a flow begins at a host that is off.
     When the last flow has ended, `on_end` is called with whether all have arrived.
@@ -74,8 +75,8 @@ def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: Non
 
     On an idle fabric a flow takes the latency of its route, and its bytes over the share of the
     bandwidth that max-min fairness gives it. This waits for all flows, also after one has failed:
-    SimGrid crashes if a flow is forgotten while it runs. SimGrid aborts if a flow begins at a host
-    that is off; then no flow begins. `on_begun` is called when all have begun, or none will.
+    SimGrid crashes if a flow is forgotten while it runs. If a host is off, no flow begins: SimGrid
+    would abort. `on_begun` is called when all have begun, or none will.
     """
     if not all(simgrid.Host.by_name(end).is_on for flow in flows for end in flow[:2]):
         on_begun()
@@ -87,7 +88,7 @@ def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: Non
 
 
 def arrivals_s(flows: Sequence[Flow]) -> list[float]:
-    """Send bytes from hosts to hosts that stay up, all at once; return when each has arrived."""
+    """Send bytes between hosts that stay up, all at once; return when each flow has arrived."""
     begun = _begin(flows)
     for flow in begun:
         flow.wait()
@@ -107,6 +108,6 @@ def _arrives(flow: simgrid.Comm) -> bool:
     try:
         flow.wait()
     except (simgrid.NetworkFailureException, simgrid.HostFailureException):
-        # When a host is turned off, SimGrid also fails ended activities not waited for yet.
+        # If a host goes off, SimGrid also fails flows that have ended but were not waited for.
         return bool(flow.finish_time >= 0.0)
     return True

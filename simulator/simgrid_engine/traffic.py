@@ -1,4 +1,4 @@
-"""Which phases are messages on the platform's network, and between which hosts."""
+"""The phases that are simulated as messages on the platform's network, and their hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Flow = tuple[str, str, float]
 """Source host, destination host, size in bytes."""
 
 Readers = Literal["one-group", "every-group"]
-"""The readers of a checkpoint from storage: one group, which passes it on, or all at once."""
+"""The readers of a checkpoint from storage: one group, which passes it on, or all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,19 @@ class Traffic:
     bytes_per_rank : float
         Bytes of gradients that each GPU host carries for its group.
     all_reduce, save, load : bool
-        Whether the phase is simulated as messages; else it takes its stated time.
+        Whether the phase is simulated as messages; otherwise it takes its stated time.
     readers : {"one-group", "every-group"}
         The readers of a checkpoint from storage.
     checkpoint_bytes : float or None
-        Bytes of a checkpoint that each GPU host writes and loads; None for as many as of gradients.
+        Bytes of a checkpoint that each GPU host writes and loads; None if as many as of gradients.
     step : PlacedStep or None
-        The work of every rank in a step, if the job defines it.
+        The work of each rank in a step, if the job defines it.
     gpus_per_group : int or None
-        GPUs that the hosts of a group represent; None for one each.
+        GPUs that the hosts of a group represent; None if each represents one.
     context : int
         Replicas of a group that share its sequences, one after the other on its hosts.
     state_bytes : float or None
-        Bytes of training state that each GPU host holds; None for as many as of a checkpoint.
+        Bytes of training state that each GPU host holds; None if as many as of a checkpoint.
     snapshot : tuple of Flow
         Flows to host memories while steps go on.
     """
@@ -87,21 +87,21 @@ class Traffic:
         """Return the flows of some moves: from the GPUs of a stage to those that lack its state."""
         flows: list[Flow] = []
         for move, sender in self._on_one_rail(moves):
-            to = self._hosts_of(move.group, move.receiver, move.stages)
+            receivers = self._hosts_of(move.group, move.receiver, move.stages)
             if sender is None:
-                away = [self.storage] * bool(self.storage)
+                senders = [self.storage] * bool(self.storage)
             else:
-                away = self._hosts_of(sender, move.of, move.stages)
-            # If there are more stages than GPUs, a GPU has several.
-            alike = min(1.0, self._gpus / move.stages)
-            each = round(self._state_bytes_per_gpu * alike * move.share)
-            if away:
-                count = len(to)
-                flows += [(away[n * len(away) // count], host, each) for n, host in enumerate(to)]
+                senders = self._hosts_of(sender, move.of, move.stages)
+            # If there are more stages than GPUs, a GPU has the state of several stages.
+            share = min(1.0, self._gpus / move.stages) * move.share
+            size_bytes = round(self._state_bytes_per_gpu * share)
+            for number, receiver in enumerate(receivers if senders else ()):
+                from_host = senders[number * len(senders) // len(receivers)]
+                flows.append((from_host, receiver, size_bytes))
         return flows
 
     def _on_one_rail(self, moves: Sequence[SentMove]) -> Sequence[SentMove]:
-        """Return the moves of one GPU if a host represents several, else all.
+        """Return all moves; if a host represents several GPUs, those of one GPU per group.
 
         Stages are on different GPUs of a group, each with an adapter of its own: the GPU that
         receives most takes longest.
@@ -112,22 +112,23 @@ class Traffic:
         for move, _ in moves:
             shares = received.setdefault(move.group, {})
             shares[move.receiver] = shares.get(move.receiver, 0.0) + move.share
-        # Of equal receivers of a group the one with the highest number, or else the first.
-        fullest = {
+        # The last receiver of a group if none receives more, else the first that receives most.
+        busiest = {
             group: max([max(shares), *shares], key=shares.__getitem__)
             for group, shares in received.items()
         }
-        return [one for one in moves if fullest[one.move.group] == one.move.receiver]
+        return [sent for sent in moves if busiest[sent.move.group] == sent.move.receiver]
 
     def state_bytes_of(self, moves: Sequence[Move]) -> float:
         """Return the bytes that arrive at all receivers together."""
-        whole = self._state_bytes_per_gpu * self._gpus
-        return sum(whole / move.stages * move.share for move in moves)
+        group_bytes = self._state_bytes_per_gpu * self._gpus
+        return sum(group_bytes / move.stages * move.share for move in moves)
 
     def _hosts_of(self, group: int, stage: int, stages: int) -> list[str]:
-        hosts, found = self.hosts[group], list[str]()
-        each = max(1, len(hosts) // self.context)
-        for replica in range(0, len(hosts), each):
-            first = replica + stage * each // stages
-            found += hosts[first : max(first + 1, replica + (stage + 1) * each // stages)]
-        return found
+        hosts, hosts_of_stage = self.hosts[group], list[str]()
+        size = max(1, len(hosts) // self.context)
+        for begin in range(0, len(hosts), size):
+            first = begin + stage * size // stages
+            end = max(first + 1, begin + (stage + 1) * size // stages)
+            hosts_of_stage += hosts[first:end]
+        return hosts_of_stage

@@ -1,7 +1,7 @@
-"""Imported once, by the process from which processes of simulations are forked.
+"""Imports SimGrid once, in the process from which processes of simulations are forked.
 
-A second engine in one process is not possible, but a process that has imported SimGrid without an
-engine may be forked repeatedly, in a fraction of the time that importing takes.
+A process can have only one engine. But a process that has imported SimGrid and has no engine may be
+forked repeatedly, in a fraction of the time that importing takes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from importlib import import_module
 
 # SimGrid prints a line about its thread contexts.
 sys.stderr.flush()
-_stderr, _nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-os.dup2(_nowhere, 2)
+_stderr, _null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+os.dup2(_null, 2)
 try:
     for _name in ("simgrid", *(f"{__package__}.{name}" for name in ("controller", "placed_job"))):
         import_module(_name)
 finally:
     os.dup2(_stderr, 2)
     os.close(_stderr)
-    os.close(_nowhere)
+    os.close(_null)

@@ -31,21 +31,21 @@ def write_beside_steps(
 ) -> WriteBesideSteps:
     """Return how a write and a job's steps slow each other.
 
-    The write is `traffic.snapshot` to host memories, or else the first group's to storage. If some
-    GPUs are slow, the `layout` has which share which components.
+    The write is `traffic.snapshot` to host memories, or else the first group's to storage. The
+    `layout` has the GPUs of each component; it is needed if some components are slow.
     """
-    found = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
-    parts, sent = [Sharing.of(*part) for part in found], ANOTHER_WRITE
+    times = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
+    parts, sent = [Sharing.of(*part_s) for part_s in times], ANOTHER_WRITE
     if traffic.snapshot:
         sent = parts.pop()
     saved = sent if traffic.save else ALONE
     *passes, sync = parts
     simulated, courses = passes[0] if passes else ALONE, courses_of(platform, traffic, layout)
-    return WriteBesideSteps(found[-1][1], simulated, sync, saved, sent, courses)
+    return WriteBesideSteps(times[-1][1], simulated, sync, saved, sent, courses)
 
 
 def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[float]]:
-    """Run parts of a step, and a checkpoint, beside a write on a platform that is idle otherwise.
+    """Simulate parts of a step, and a checkpoint, alone and beside a write.
 
     Returns for the passes, the exchange of gradients and the checkpoint: seconds of the part alone,
     of the write alone, and until the part and the write have ended if both begin at once.
@@ -62,10 +62,10 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     if traffic.step is None:
         parts.append(partial(all_reduce, traffic.hosts, traffic.bytes_per_rank))
     else:
-        # Built here, before there are actors: within one, each task costs switches of threads.
+        # Built before any actor starts: within an actor, each task costs thread switches.
         for graph, host_of in _graphs_of(traffic.step):
             parts.append(GraphRunner(graph, host_of).simulate)
-    simulated: list[Sequence[float]] = []
+    times: list[Sequence[float]] = []
 
     save = write = partial(transfer, traffic.write_of(0))
     if traffic.snapshot:
@@ -86,14 +86,14 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
             for actor, _ in both:
                 actor.join()
             (_, (ended_s,)), (_, (written_s,)) = both
-            simulated.append((alone_s, write_s, ended_s, written_s))
+            times.append((alone_s, write_s, ended_s, written_s))
 
     run_controller(engine, "measure", measure)
-    return simulated
+    return times
 
 
 def _graphs_of(step: PlacedStep) -> Iterator[tuple[ActivityGraph, HostOf]]:
-    """Yield the passes of the group that writes, and the sync: the others wait for it there."""
+    """Yield the passes of the group that writes, and the sync, in which the others wait for it."""
     from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
 
     pattern = step.pattern

@@ -12,11 +12,11 @@ import pytest
 from faultline.platforms import read_platform
 from faultline.platforms.outages import bandwidths_with_parts_down
 from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
 from faultline.simulator.workload.layout import Layout
 from faultline.strategies import bamboo

@@ -12,13 +12,17 @@ import numpy as np
 import pytest
 from faultline.platforms import ClusterSpec, PlatformError, load_preset, read_platform, write_xml
 from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.simgrid_engine.state_flows import Layout, all_reduces
 from faultline.simulator.simgrid_engine.state_probe import (
     cached_state_probe,
     folded_servers,
     state_transfer_times,
 )
-from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.simulator.simgrid_engine.state_transfers import (
+    Layout,
+    StateTransfers,
+    StateTransferTimes,
+    all_reduces,
+)
 
 from tests.simulator.helpers import edited
 from tests.strategies.in_memory import raim5

@@ -11,6 +11,7 @@ from typing import Any
 import networkx as nx
 import pytest
 from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
@@ -18,7 +19,6 @@ from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.kept_platform import simulate_on
-from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import Timer, time_step, with_timer
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 

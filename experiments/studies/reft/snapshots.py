@@ -24,9 +24,12 @@ from faultline.experiments.job.platform_files import generate_preset, with_memor
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.cache_folder import cache_directory
-from faultline.simulator.simgrid_engine.state_flows import beside_steps
 from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
-from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.simulator.simgrid_engine.state_transfers import (
+    StateTransfers,
+    StateTransferTimes,
+    beside_steps,
+)
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob
