@@ -31,7 +31,7 @@ from faultline.simulator.failures.failure import (
     STOPPING,
     Failure,
     JobLayout,
-    no_failure_of,
+    kind_error,
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups
@@ -298,7 +298,7 @@ def _check_parts(path: Path, recorded: RecordedFailures) -> None:
     kinds = recorded.level.astype(np.int16) * len(KINDS) + recorded.kind
     for code in np.unique(kinds * 2 + (recorded.factor > 1.0)).tolist():
         (level, kind), has_factor = divmod(code // 2, len(KINDS)), code % 2 == 1
-        wrong = no_failure_of(LEVELS[level], KINDS[kind], has_factor)
+        wrong = kind_error(LEVELS[level], KINDS[kind], has_factor)
         if wrong is not None:
             raise UserError(f"{path}: {LEVELS[level]}: {wrong}")
 
