@@ -22,7 +22,7 @@ from faultline.experiments.job.platform_files import (
     spec_of,
     switches_with_detours,
 )
-from faultline.simulator.conditions import drawn_outages, shared_out
+from faultline.simulator.conditions import drawn_outages, routable_causes
 from faultline.simulator.failures.dependence import Dependence
 from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
 from faultline.simulator.failures.failure import (
@@ -142,7 +142,7 @@ def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Fail
     striking = [one for one in causes if one.level == "switch" and one.kind in STOPPING]
     if not (around and striking):
         return None
-    shared, repair_s = shared_out(striking, fatal, len(around)), scenario.rejoin.repair_s
+    shared, repair_s = routable_causes(striking, fatal, len(around)), scenario.rejoin.repair_s
     return partial(drawn_outages, shared, layout.gpus, layout.groups, len(around), repair_s, seed)
 
 
