@@ -1,8 +1,7 @@
-"""Where the time of a run went: every second of it under one cause.
+"""Simulated time by cause: each second of a run is booked under one cause.
 
-`USEFUL` causes are the time of a job without failures, copies and checkpoints; all others are
-badput. Work counts as useful when it is kept: a restart moves all that was done since the last
-checkpoint to "repeated".
+A job without failures, copies and checkpoints has `USEFUL` causes only; all others are badput. Work
+is useful only if it is kept: a restart moves all work since the last checkpoint to "repeated".
 """
 
 from __future__ import annotations
@@ -17,21 +16,25 @@ CAUSES = (*OF_STEPS, "repeated", "detection", "reconfigure", "checkpoint", "rest
 """All causes, useful ones first.
 
 redundancy
-    Compute beyond one shard type a group, at nominal pace.
+    Compute beyond one shard type per group, at nominal pace.
 patch_compute
     Compute after a reordering.
 degraded
-    What steps take longer, or train less of a batch than they could, while components are broken.
+    Time that steps take longer while components are broken, and compute for the part of a batch
+    that they do not train.
 waiting
-    What the slowest group takes beyond the nominal pace; slightly negative where all are fast.
+    Time of the slowest group beyond the nominal pace; slightly negative if all groups are fast.
 repeated
-    All of the above in steps that a restart took back, to be done again.
+    All of the above in steps that a restart took back and that are repeated.
 detection
-    Failed all-reduces, up to the moment when the failure is noticed; of steps that ranks run, all
-    after the nominal passes.
-reconfigure, checkpoint, restart, load
-    The controller and the shrinking of the communicator; writing checkpoints, as far as a group
-    waits for it, and mirrors of state that a scheme sends; global restarts; loading checkpoints.
+    Failed all-reduces, up to the moment when the failure is noticed; in steps that are simulated
+    rank by rank, all time after the nominal passes.
+reconfigure
+    The controller, and the shrinking of the communicator.
+checkpoint
+    Writing checkpoints, as far as a group waits for it, and sending mirrors of state.
+restart, load
+    Global restarts, and loading checkpoints.
 """
 
 MEANINGS = {
@@ -62,5 +65,5 @@ BADPUT_TYPES = {
     "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
     "load": "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
 }
-"""Names of Google's ml-goodput-measurement (0.2) for the causes that are not useful. It has none of
-its own for redundant compute, nor for stragglers."""
+"""Names of Google's ml-goodput-measurement (0.2) for the causes that are not useful. It has none
+for redundant compute and for stragglers."""

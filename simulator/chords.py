@@ -1,4 +1,4 @@
-"""A function that is straight in pieces, evaluated at few places."""
+"""A piecewise linear function, evaluated at few places."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from math import floor
 
 _WIDTH = 0.25
-"""Width of the cells that are looked at first."""
+"""Width of the first cells."""
 _NARROWEST = 2.0**-20
 _STRAIGHT = 1e-7
-"""How far a value may be from the line between its neighbours, as a share of it. SimGrid's times
-are exact to 1e-9 s."""
+"""Largest distance of a value from the line between its neighbours, as a share of the value.
+SimGrid's times are exact to 1e-9 s."""
 
 
 @dataclass(slots=True)
 class Chords:
     """Interpolates a function between places at which its values are on one line.
 
-    The time of a step is such a function of the time that its computations take. Along each way
-    through the graph of a step, some multiple of the computations adds to its messages; the longest
-    way decides. So the function is convex, and straight between two places if it is so at a third
-    between them. Messages that share links may bend it otherwise; each piece is then taken to be
-    straight once its middle is.
+    The time of a step is such a function of the time that its computations take. The time of each
+    path through the graph of a step is linear in that time, and the longest path decides. So the
+    function is convex: if a third value is on the line between two others, all values between these
+    are. Messages that share links may break this; a piece still counts as straight if its middle is
+    on the line.
 
-    A cell is halved until its middle is on the line between its ends, or it is 1e-6 wide. Which
-    value is returned for a place does not depend on what was evaluated before.
+    A cell is halved until its middle is on the line between its ends, or it is 1e-6 wide. The value
+    of a place does not depend on earlier evaluations.
     """
 
     evaluate: Callable[[float], float]  # The function.

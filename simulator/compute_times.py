@@ -1,6 +1,6 @@
 """Draws how long groups compute: each by itself, or the slowest of many in one draw.
 
-Steps that are simulated by their messages take one factor for all that they compute.
+If the messages of steps are simulated, one factor per step applies to all computations.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from scipy.special import cython_special, ndtri_exp, xlogy
 
 _BLOCK = 1024
-# A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
+# Normal variates beyond this many standard deviations are cut: their probability is 1e-19.
 NEVER_SIGMAS = 9.0
-# Stands for a uniform number of 0, which has no logarithm: half the least of the others.
+# Replaces a uniform number of 0, which has no logarithm: half of the smallest other number.
 _LEAST_UNIFORM = 2.0**-54
-# Without an array around it the same function is three times as fast.
+# For single numbers, this form of the function is three times as fast.
 _ndtri_exp_of_one = cython_special.ndtri_exp
 
 
 class ComputeTimes:
     """Draws compute times: `stacks` factors N(1, jitter^2), none below a minimum, times a unit.
 
-    The largest of n independent standard normal variates is below x with probability Phi(x)^n, so
-    one uniform number u yields it: as the x at which log Phi(x) = log(u) / n. A shard type takes
+    The largest of n independent standard normal variates is below x with probability Phi(x)^n. So a
+    single uniform number u gives it: the x at which log Phi(x) = log(u) / n. A shard type takes
     `unit_s` seconds at a factor of 1; `jitter` is the standard deviation of the factor.
 
     Attributes
@@ -43,7 +43,7 @@ class ComputeTimes:
         self._unit_s = unit_s
         self._jitter = jitter
         self._minimum = minimum_factor
-        # The minimum is out of reach of the variates where it lies this far below 1.
+        # No variate reaches a minimum that is this far below 1.
         self._closed_form = jitter * NEVER_SIGMAS < 1.0 - minimum_factor
         self.draws_ahead = jitter == 0.0 or self._closed_form
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
@@ -54,7 +54,7 @@ class ComputeTimes:
         self.drawn = 0
 
     def nominal_s(self, stacks: int) -> float:
-        """Return the time where all factors are 1."""
+        """Return the time if all factors are 1."""
         return self._unit_s * stacks
 
     def longest_s(self, stacks: int) -> float:
@@ -66,7 +66,7 @@ class ComputeTimes:
         if self._jitter == 0.0 or stacks == 0:
             return self._unit_s * stacks
         if self._closed_form:
-            # The sum of normal variates is one, too.
+            # The sum of normal variates is normal.
             normal = (self._normal_block or self._more_normals()).pop()
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * normal)
         factors = 1.0 + self._jitter * self._normals.standard_normal(stacks)
@@ -88,9 +88,9 @@ class ComputeTimes:
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
 
     def slowest_ahead_s(self, groups: int, stacks: int, wanted: float) -> NDArray[np.float64]:
-        """Return the next draws of `slowest_s` without drawing them; only if `draws_ahead`.
+        """Return the next draws of `slowest_s`, in seconds, without drawing them.
 
-        There is at least one, in seconds; `wanted` draws are likely to be made.
+        Only if `draws_ahead`. There is at least one; `wanted` draws are likely to be made.
         """
         if self._jitter == 0.0:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
@@ -110,9 +110,9 @@ class ComputeTimes:
             self.drawn += draws
 
     def _next_block(self) -> int:
-        """Draw more uniform numbers; return where the logarithm of the first of them is."""
+        """Draw more uniform numbers; return the place of the first one's logarithm."""
         uniforms = np.maximum(self._uniforms.random(_BLOCK)[::-1], _LEAST_UNIFORM)
-        # By the C library: numpy's own logarithm depends on the CPU in its last digit.
+        # SciPy takes the C library's logarithm; the last digit of numpy's depends on the CPU.
         self._logs = np.asarray(xlogy(1.0, uniforms), dtype=np.float64)
         self._block_begin = self.drawn
         return 0
@@ -124,10 +124,10 @@ class ComputeTimes:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedFactors:
-    """Draws how much longer computations take, phase by phase: the same in both engines.
+    """Draws how much longer the computations of each phase take; the same in both engines.
 
-    All groups wait for the slowest, so one draw gives the largest mean factor of all members. The
-    computations of all groups take it; their messages do not change.
+    All groups wait for the slowest, so one draw gives the largest mean factor of all members. It
+    applies to the computations of all groups, not to their messages.
     """
 
     work: Work  # The work of the job.

@@ -1,7 +1,7 @@
-"""Conditions under which a job goes on: stragglers, a degraded network, storage that is away.
+"""Conditions under which a job goes on: stragglers, a degraded network, an outage of storage.
 
 A condition begins and ends at its own times, whatever the job does. It affects the job from the
-first step that begins later; the same holds for a hang and other momentary failures.
+next step on; so do a hang and other momentary failures.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
 
 
 class Effect(NamedTuple):
-    """The effect of a slow component, or of one that the network lacks, on a step."""
+    """The effect of a slow component, or of a lost part of the network, on a step."""
 
     compute: float = 1.0  # How many times as long its groups compute.
     collective: float = 1.0  # How many times as long an all-reduce takes that they are part of.
-    # Parts of the platform that are down, around which there is a way.
+    # Parts of the network that are down and can be routed around.
     parts_down: tuple[str, ...] = ()
     # Remaining share of the bandwidth of links, if messages are simulated.
     links: tuple[tuple[str, float], ...] = ()
@@ -43,7 +43,7 @@ class Effects(Protocol):
     """The effects of components on a step, by their place."""
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
-        """Return the effect of a component on a step of some shard types in one go.
+        """Return the effect of a component on a step that computes `types` shard types in one go.
 
         Each computation takes `factor` times as long as usual.
         """
@@ -56,7 +56,7 @@ class Effects(Protocol):
         ...
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return the component at each different place of a group; none if it has no effect there.
+        """Return the component at each different place in a group; none if it has no effect there.
 
         A network component is placed only where it carries no messages of the collective.
         """
@@ -96,7 +96,7 @@ class StatedEffects:
         return max(self(failure).compute for failure in failures)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return a place in the group; none for an adapter that then only pipelines use."""
+        """Return a place in the group; none for an adapter that only pipelines would use there."""
         hides = failure.level in TO_THE_NETWORK and self.stages > 1
         return () if hides else (failure._replace(groups=range(group, group + 1)),)
 
@@ -108,13 +108,13 @@ class Slowdown:
     # How many times as long each slow member computes.
     compute: Mapping[int, float] = field(default_factory=dict, hash=False)
     collective: float = 1.0  # How many times as long the all-reduce takes.
-    causes: tuple[Failure, ...] = ()  # The components behind it.
+    causes: tuple[Failure, ...] = ()  # The components that cause it.
     step: SlowStep = SOUND_STEP  # The stragglers of a step that is simulated.
 
     @property
     def ranks_are_known(self) -> bool:
         """Whether each straggler is a known rank or link."""
-        return bool(self.step.ranks) or all(one.level in NETWORK for one in self.causes)
+        return bool(self.step.ranks) or all(cause.level in NETWORK for cause in self.causes)
 
     def at(self, factor: float, effects: Effects, types: int = 1) -> Slowdown:
         """Return the slowdown of a step whose computations take `factor` times as long.
@@ -126,8 +126,8 @@ class Slowdown:
             return self
         compute = {}
         for group in self.compute:
-            struck = [one for one in self.causes if group in one.groups]
-            slow = tuple(one for one in struck if effects(one).compute > 1.0)
+            struck = [cause for cause in self.causes if group in cause.groups]
+            slow = tuple(cause for cause in struck if effects(cause).compute > 1.0)
             if len(slow) == 1:
                 compute[group] = effects(slow[0], factor, types).compute
             else:
@@ -137,7 +137,7 @@ class Slowdown:
     def at_most(self, slowest: float) -> Slowdown:
         """Return this slowdown with `slowest` as the largest factor of a member.
 
-        A step that is simulated with all of its members has no known time per member.
+        If a step is simulated with all of its members, their single times are unknown.
         """
         first = max(self.compute, key=self.compute.__getitem__)
         compute = {group: min(factor, slowest) for group, factor in self.compute.items()}
@@ -160,7 +160,7 @@ def slowdown_of(
     members: Sequence[int],
     effects: Effects,
 ) -> Slowdown:
-    """Return the slowdown of a step of some groups; the worst part slows the all-reduce."""
+    """Return the slowdown of a step of some groups; the worst part determines the all-reduce."""
     if not slow_parts:
         return UNDISTURBED
     taking_part = set(members)
@@ -197,7 +197,7 @@ def slowdown_of(
 class Disturbances:
     """The failures of a run that stop no group."""
 
-    # Returns them in the order of time, from the start; independent of the job.
+    # Yields them in the order of time, from the start of the run; independent of the job.
     begin: Callable[[], Iterator[Failure]]
     effects: Effects  # Effects of components on a step.
     causes: tuple[str, ...] = ()  # Causes that are counted.
@@ -211,7 +211,7 @@ class Conditions:
     effects : Effects or None
         Effects of components on a step; None without any.
     counts : dict of str to int
-        How many have begun by now, by cause.
+        How many failures have begun by now, by cause.
     parts_down : tuple of str
         Parts of the network that are down and can be routed around, each once.
     slow : sequence of (Failure, Effect)
@@ -219,7 +219,7 @@ class Conditions:
     storage_back_s : float
         When storage is available again, in seconds; minus infinity while it is available.
     next_change_s : float
-        When the next change is due, in seconds; minus infinity if a change has not been read yet.
+        When the next change is due, in seconds; minus infinity until `happened` returns the last.
     """
 
     def __init__(self, disturbances: Disturbances | None) -> None:
@@ -255,7 +255,7 @@ class Conditions:
             if failure.kind not in LASTING:
                 self._ended.append(failure)
         if changed:
-            self._look()
+            self._update()
             self.next_change_s = -inf
 
     def happened(self) -> tuple[list[Failure], list[Failure]]:
@@ -267,15 +267,19 @@ class Conditions:
         )
         return begun, ended
 
-    def _look(self) -> None:
+    def _update(self) -> None:
+        """Set the conditions from the failures that have begun and not ended."""
         lasting = [failure for _, _, failure in sorted(self._ends) if failure.kind in LASTING]
-        away = [one.time_s + one.lasts_s for one in lasting if one.kind == "storage"]
-        self.storage_back_s = max(away, default=-inf)
+        outages = [failure for failure in lasting if failure.kind == "storage"]
+        ends_s = (failure.time_s + failure.lasts_s for failure in outages)
+        self.storage_back_s = max(ends_s, default=-inf)
         assert self.effects is not None
-        found = [(one, self.effects(one)) for one in lasting if one.kind != "storage"]
-        self.parts_down = tuple(sorted({name for _, effect in found for name in effect.parts_down}))
+        parts = [(part, self.effects(part)) for part in lasting if part.kind != "storage"]
+        self.parts_down = tuple(sorted({name for _, effect in parts for name in effect.parts_down}))
         self.slow = tuple(
-            one for one in found if one[1].compute > 1 or one[1].collective > 1 or one[1].links
+            (part, effect)
+            for part, effect in parts
+            if effect.compute > 1 or effect.collective > 1 or effect.links
         )
 
 
@@ -289,17 +293,17 @@ def drawn_outages(
 ) -> Iterator[Failure]:
     """Yield the outages of switches that can be routed around, all equally likely.
 
-    Rates of causes are per GPU of the job, for all of these switches together. A repair takes
+    The rate of a cause, per GPU of the job, is that of all these switches together. A repair takes
     `repair_s` seconds if the cause does not state it.
     """
-    drawn = (_by_cause(one, gpus, range(groups), switches, repair_s, seed) for one in causes)
+    drawn = (_outages_by(cause, gpus, range(groups), switches, repair_s, seed) for cause in causes)
     return merge(*drawn)
 
 
-def _by_cause(
+def _outages_by(
     cause: Cause, gpus: int, groups: range, switches: int, repair_s: float, seed: int
 ) -> Iterator[Failure]:
-    # Separate streams leave the failures that stop groups unchanged.
+    # These streams are apart from those of the failures that stop groups, which stay unchanged.
     index = stream_index(f"{cause.name}, with a way around")
     times, places, repairs = (
         stream(seed, purpose, index)
@@ -313,11 +317,12 @@ def _by_cause(
         yield Failure(now_s, "switch", number, cause.name, "partial", None, groups, lasts_s)
 
 
-def shared_out(causes: Sequence[Cause], fatal: int, around: int) -> tuple[Cause, ...]:
-    """Return causes at the rates of the switches that can be routed around.
+def routable_causes(causes: Sequence[Cause], fatal: int, around: int) -> tuple[Cause, ...]:
+    """Return causes at the rates of the `around` switches that can be routed around.
 
-    Counts of interruptions cover the fatal switches; each other switch fails at the same rate. If
-    none is fatal, the whole rate applies to the others.
+    The stated rates are of interruptions, so they are those of the `fatal` switches. Each other
+    switch fails at the same rate as a fatal one. If none is fatal, the whole rate applies to the
+    others.
     """
     ratio = around / fatal if fatal else 1.0
-    return tuple(replace(one, rate_per_gpu_s=ratio * one.rate_per_gpu_s) for one in causes)
+    return tuple(replace(cause, rate_per_gpu_s=ratio * cause.rate_per_gpu_s) for cause in causes)

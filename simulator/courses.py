@@ -1,7 +1,7 @@
 """Courses: consecutive parts of training during which state is copied.
 
-SimGrid simulates a course from the start of its first copy. Replay uses the ends of its parts and
-copies.
+SimGrid simulates a course from the start of its first copy. Replay takes from it the ends of parts
+and copies.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class Course:
     """When the parts of a course end, in seconds from its start."""
 
     ends_s: Sequence[float]  # The end of each part.
-    # When each copy stops sending, in the order of their starts. A copy that lasts longer than the
-    # last part is alone from then on.
+    # When each copy stops sending, in the order of their starts. After the last part nothing else
+    # shares links with a copy.
     over_s: Sequence[float]
-    arrived: Sequence[bool]  # Whether each copy is complete by then.
+    arrived: Sequence[bool]  # Whether each copy is complete when it stops.
 
 
 class Courses(Protocol):

@@ -20,7 +20,7 @@ class ConstantTime:
         return self.time_s
 
     def slowed(self, factor: float) -> ConstantTime:
-        """Return it where sending takes `factor` times as long."""
+        """Return the time if sending takes `factor` times as long."""
         return ConstantTime(self.time_s * factor)
 
 
@@ -28,8 +28,8 @@ class ConstantTime:
 class RingTime:
     """Alpha-beta time of a ring all-reduce.
 
-    ``2 (n - 1) hop_s + 2 (n - 1)/n * bytes / bandwidth`` for n members: 2 (n - 1) rounds, in each
-    of which every member sends an n-th of its bytes to its successor (Patarasu & Yuan 2009).
+    ``2 (n - 1) hop_s + 2 (n - 1)/n * bytes / bandwidth`` for n members: in each of 2 (n - 1) rounds
+    every member sends 1/n of its bytes to its successor (Patarasu & Yuan 2009).
     """
 
     hop_s: float  # Latency of one round, in seconds.
@@ -49,7 +49,7 @@ class RingTime:
 
 @dataclass(frozen=True, slots=True)
 class SyncTime:
-    """Time of replicas that exchange gradients in rings, then do something by themselves.
+    """Time of replicas that exchange gradients in rings, and then work alone.
 
     Rings over n replicas move (n - 1)/n of the reduced bytes.
     """
@@ -147,4 +147,4 @@ class StorageTimes(Protocol):
 
 
 DetourTimes = Callable[[Sequence[str], SlowStep], MemberTimes]
-"""What a step takes without some switches, around which there is a way; or with all of them."""
+"""Returns the times of a step without some parts of the network, and with some stragglers."""

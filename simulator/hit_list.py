@@ -16,7 +16,7 @@ from faultline.strategies.recovery import Recovery
 class HitList:
     """Tracks which components are broken until when, and reports them to the scheme.
 
-    Nothing is recorded for a scheme that does not track components.
+    If the scheme does not track components, nothing is recorded.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class HitList:
     outlive_restarts : bool
         Whether broken components stay broken in a restart.
     next_repair_s : float
-        When the next repaired component is handed back; infinite if it waits for a restart.
+        When the next repaired component returns, in seconds; infinite if it waits for a restart.
     """
 
     def __init__(self, strategy: Strategy, work: Work) -> None:
@@ -40,9 +40,9 @@ class HitList:
         self._reported: list[Failure] = []
 
     def inherit(self, damage: Iterable[tuple[float, Hit]]) -> None:
-        """Start from damage that the scheme knows of, with its repair times, in seconds."""
+        """Start with damage that the scheme knows of, and when it is repaired, in seconds."""
         self._under_repair = sorted(damage)
-        self._look_ahead(0.0)
+        self._set_next_repair(0.0)
 
     def strike(
         self,
@@ -51,21 +51,21 @@ class HitList:
         now_s: float,
         replaced: Collection[int] = (),
     ) -> None:
-        """Report groups that went down, each by one failure, noticed at `now_s` seconds.
+        """Report to the scheme the groups that a failure each has stopped, noticed at `now_s`.
 
         Standbys take the places of the broken components of the groups `replaced`.
         """
         for group, failure in zip(groups, failures, strict=True):
-            back_s = now_s + self._standby_s if group in replaced else None
-            self._strategy.on_hit(self._take_in(group, failure, back_s))
-        self._look_ahead(now_s)
+            replaced_s = now_s + self._standby_s if group in replaced else None
+            self._strategy.on_hit(self._add(group, failure, replaced_s))
+        self._set_next_repair(now_s)
 
     def note_reconfigured(self, failures: Iterable[Failure], now_s: float) -> None:
         """Record the failures that a reconfiguration has handled by `now_s`, in seconds.
 
-        The scheme knows of the groups that were missing. Damage by the same failures to groups
-        that were down already is kept for the restart in which these would come back, unless it
-        is repaired by then.
+        The scheme knows of the missing groups. The same failures may have damaged groups that were
+        down already: this damage is reported at the restart that would bring these groups back,
+        unless it is repaired by then.
         """
         if not self.outlive_restarts:
             return
@@ -74,29 +74,30 @@ class HitList:
             for failure in (*self._reported, *failures)
             if len(failure.groups) > 1 and self._repaired_s(failure) > now_s
         ]
-        kept = {_name_of(failure) for failure in self._reported}
+        kept = {_key_of(failure) for failure in self._reported}
         self._known = {known for known in self._known if known[:3] in kept}
 
     def note_unreported(self, failures: Iterable[Failure]) -> None:
         """Record failures before or during a restart that have not been reported.
 
-        This restart has already worked around them. The next one reports them to the scheme.
+        This restart has already replaced or avoided their components. The next restart reports
+        them to the scheme.
         """
         if not self.outlive_restarts:
             return
         for failure in (*self._reported, *failures):
             for group in failure.groups:
-                if (*_name_of(failure), group) not in self._known:
-                    self._take_in(group, failure)
+                if (*_key_of(failure), group) not in self._known:
+                    self._add(group, failure)
         # Each failure is reported once.
         self._known.clear()
         self._reported.clear()
 
     def enough_repaired_s(self) -> float:
-        """Return when enough is repaired for the scheme to have members, in seconds.
+        """Return when enough components are repaired for the scheme to have members, in seconds.
 
-        More repairs never mean fewer members, so bisection finds the number needed. The scheme is
-        left in its state at that time.
+        More repairs never mean fewer members, so bisection finds the number needed. Afterwards the
+        scheme is in its state at that time.
         """
         pending = sorted(self._under_repair)
         too_few, enough = 0, len(pending)
@@ -110,23 +111,23 @@ class HitList:
         return pending[enough - 1][0] if enough else -inf
 
     def repair(self, now_s: float) -> Recovery | None:
-        """Hand back repaired components; return the recovery that this needs."""
+        """Return repaired components to the scheme; return the recovery that this needs."""
         needed: Recovery | None = None
         while self._is_repaired_by(now_s):
             recovery = self._strategy.on_repair(heappop(self._under_repair)[1])
             needed = needed if recovery is None else recovery.along_with(needed)
-        self._look_ahead(now_s)
+        self._set_next_repair(now_s)
         return needed
 
     def after_restart(self, now_s: float) -> None:
-        """Update after a restart, which has replaced broken components or goes on without them."""
+        """Report to the restarted scheme the components that the restart has not replaced."""
         if self._strategy.restart_replaces:
             self._under_repair.clear()
         while self._is_repaired_by(now_s):
             heappop(self._under_repair)
         for _, hit in sorted(self._under_repair):
             self._strategy.on_hit(hit)
-        self._look_ahead(now_s)
+        self._set_next_repair(now_s)
 
     def _is_repaired_by(self, now_s: float) -> bool:
         """Return whether the first repair has ended."""
@@ -138,12 +139,12 @@ class HitList:
             self._strategy.on_hit(hit)
         return bool(self._strategy.plan().members)
 
-    def _take_in(self, group: int, failure: Failure, back_s: float | None = None) -> Hit:
+    def _add(self, group: int, failure: Failure, replaced_s: float | None = None) -> Hit:
         hit = self._hit_of(group, failure)
-        repaired_s = self._repaired_s(failure) if back_s is None else back_s
+        repaired_s = self._repaired_s(failure) if replaced_s is None else replaced_s
         heappush(self._under_repair, (repaired_s, hit))
         if self.outlive_restarts:
-            self._known.add((*_name_of(failure), group))
+            self._known.add((*_key_of(failure), group))
         return hit
 
     def _repaired_s(self, failure: Failure) -> float:
@@ -163,12 +164,12 @@ class HitList:
             layout.gpus_per_group,
         )
 
-    def _look_ahead(self, now_s: float) -> None:
+    def _set_next_repair(self, now_s: float) -> None:
         if self._under_repair and not self._strategy.repairs_wait_for_restart:
             self.next_repair_s = max(now_s, self._under_repair[0][0])
         else:
             self.next_repair_s = inf
 
 
-def _name_of(failure: Failure) -> tuple[float, Level, int]:
+def _key_of(failure: Failure) -> tuple[float, Level, int]:
     return failure.time_s, failure.level, failure.number

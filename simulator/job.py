@@ -194,7 +194,7 @@ class Work:
                 busy[group] = max(busy.get(group, 0), stacks[one.group])
         return busy
 
-    def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
+    def finishing_groups(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
         """Return the groups that finish a phase: groups that are up compute all their stages.
 
         Idle groups compute nothing.
@@ -210,7 +210,9 @@ class Work:
         slow = self.member_times is not None or phase.parts_down or phase.pipelines
         if not slow or not self.simulates_steps or not self.is_regular(phase):
             return phase.pace
-        shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
+        shares = StepShares(phase.members, phase.pipelines).of(
+            self.finishing_groups(phase, lacking)
+        )
         left = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=1.0)
         if phase.patch is not None:
             left = left._replace(patch=dict.fromkeys(left.members, 1))

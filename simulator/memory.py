@@ -23,7 +23,7 @@ class Memory:
         self.slots = [slot for slot in slots if slot.tier.policy is not None]
         """Tiers that are filled before a failure."""
         costs_nothing = work.writes.keys().isdisjoint(slot.tier.name for slot in self.slots)
-        steps = [one.every_steps for one in self.slots]
+        steps = [slot.every_steps for slot in self.slots]
         self.snapshots_every = gcd(*steps) if costs_nothing and all(steps) else 0
         """Steps between due snapshots if none costs the job any time; else 0."""
         self._survivors = [slot for slot in slots if slot.tier.policy is None]
@@ -51,51 +51,50 @@ class Memory:
     def recover(
         self, last: Saved, on_storage: Saved, struck: Iterable[Failure]
     ) -> tuple[Saved, Recovery, float | None]:
-        """Find the latest state that is left after a restart.
+        """Find the latest state that has survived until a restart.
 
-        Survivors of the failure still held `last`, the state of the last step, which counts only if
-        `holds_last_step`; `on_storage` is the last checkpoint that the job waited for. Failures
-        that are `struck` have not been reported yet. Returns the state, its place, and the seconds
-        to load it: None for the time of a load from storage.
+        Survivors of the failure hold `last`, the state of the last step; it counts only if
+        `holds_last_step`. The last checkpoint that the job waited for is `on_storage`. The failures
+        `struck` have not been reported yet. Returns the state, its place, and the seconds to load
+        it: None for the time of a load from storage.
         """
         self.strike(struck)
-        where: Recovery = "storage"
-        found, duration_s = on_storage, None
+        place: Recovery = "storage"
+        latest, duration_s = on_storage, None
         for slot in self._survivors:
             is_whole = self._optimizer.is_whole
             slot.whole = replace(last, at_s=self._since_s) if is_whole else None
         for slot in (*self._survivors, *self.slots):
-            way = slot.recovery(self._losses)
-            if way is None:
+            source = slot.recovery(self._losses)
+            if source is None:
                 slot.clear()
-            elif slot.whole is not None and slot.whole.batches > found.batches:
-                found, where, duration_s = slot.whole, way, slot.tier.load.of(way)
-        return found, where, duration_s
+            elif slot.whole is not None and slot.whole.batches > latest.batches:
+                latest, place, duration_s = slot.whole, source, slot.tier.load.of(source)
+        return latest, place, duration_s
 
     def newest_on_storage(self, checkpoints: Sequence[Saved], before_s: float) -> Saved:
         """Return the newest checkpoint or snapshot on storage that was taken by `before_s`.
 
-        If all are younger, return the last checkpoint. Snapshots in memory are left out, as the
-        next ones overwrite them.
+        If all are younger, return the last of `checkpoints`. Snapshots in memory are left out,
+        because the next ones overwrite them.
         """
         kept = [slot.whole for slot in self.slots if slot.is_on_storage]
-        known = [*checkpoints, *(one for one in kept if one)]
-        old = [one for one in known if one.at_s <= before_s]
-        return max(old, key=lambda one: one.batches, default=checkpoints[-1])
+        states = [*checkpoints, *(saved for saved in kept if saved)]
+        old = [saved for saved in states if saved.at_s <= before_s]
+        return max(old, key=lambda saved: saved.batches, default=checkpoints[-1])
 
     def forget(self) -> None:
         """Discard all snapshots: they are invalid."""
         for slot in (*self._survivors, *self.slots):
             slot.clear()
 
-    def guard(self, members: Sequence[int], since_s: float, now_s: float) -> None:
-        """Go on with all nodes replaced that are known to be lost.
+    def replace_lost_nodes(self, members: Sequence[int], since_s: float, now_s: float) -> None:
+        """Continue with the groups `members`, after all nodes known to be lost were replaced.
 
-        The groups `members` go on. Failures after `since_s` have not been reported yet; times are
-        in seconds.
+        Failures after `since_s` have not been reported yet; times are in seconds.
         """
         self._losses.forget()
         self._optimizer.load(members)
         self._since_s = since_s
         for slot in self.slots:
-            slot.guard_from(since_s, now_s)
+            slot.renew(since_s, now_s)

@@ -1,8 +1,8 @@
-"""One random stream a component, none of them shared, none of them global.
+"""One random stream per component; no stream is shared or global.
 
-A stream is named by the run's seed, a purpose and an index. It depends on nothing else, so that
-all schemes live through the same failures, and a run gives the same result on any machine and with
-any number of workers.
+A stream is named by the run's seed, a purpose and an index. It depends on nothing else. So all
+schemes have the same failures, and a run has the same result on any machine and with any number of
+workers.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
 
     The seed is not negative; `index` is the number of the component.
     """
-    # SeedSequence(seed, spawn_key=(purpose, index)), which would convert number by number itself
-    # and take twice as long: 100,000 groups have as many streams.
+    # The same as SeedSequence(seed, spawn_key=(purpose, index)), which converts the numbers one by
+    # one and takes twice as long. It matters for the streams of 100,000 groups.
     words = np.frombuffer(_words(seed, 4) + _words(purpose) + _words(index), "<u4")
     sequence = np.random.SeedSequence(words.astype(np.uint32, copy=False))
     return np.random.Generator(np.random.PCG64(sequence))
 
 
 def _words(number: int, least: int = 1) -> bytes:
-    """Return a number in 32-bit words, the lowest first, at least `least` of them."""
+    """Return a number as at least `least` words of 32 bits, the lowest first."""
     return number.to_bytes(4 * max(least, -(-number.bit_length() // 32)), "little")

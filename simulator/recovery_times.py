@@ -1,4 +1,4 @@
-"""Times of a recovery's phases: times of the scenario, and state that moves as flows."""
+"""Times of a recovery's phases: times that the scenario states, and moves of state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RecoveryPhase(NamedTuple):
     duration_s: float  # Its duration, in seconds.
     ranks: int = 0  # GPUs that take part; 0 if their number has no effect.
     size_bytes: float = 0.0  # Bytes of state that move, over all receivers.
-    source: str = ""  # Where the time comes from: stated, a price, or measured.
+    source: str = ""  # The source of the time: stated, a price, or measured.
 
 
 class MoveTimes(Protocol):
@@ -42,14 +42,14 @@ class MoveTimes(Protocol):
 def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, ...]:
     """Return each move with its sender: the next able group after the receiver.
 
-    A group that receives nothing itself is preferred. Otherwise the sender has lost another part of
-    the state. The groups `able` are up.
+    The groups `able` are up. A group that receives nothing itself is preferred; if there is none,
+    the sender has lost another part of the state.
     """
     receiving = {move.group for move in moves}
     sending = sorted(set(able) - receiving) or sorted(able)
     sent = []
     for move in moves:
-        # Schemes move parts of many groups at once: each looks its sender up in the sorted ones.
+        # Bisection, because schemes move parts of many groups at once.
         place = bisect_right(sending, move.group)
         nearest = sending[place % len(sending)] if sending else None
         sent.append(SentMove(move, None if nearest == move.group else nearest))
@@ -84,10 +84,10 @@ class RecoveryPrices:
     detect_s: float = 0.0  # From the failure until it is detected.
     # The same by the level, or else the kind, of what has failed.
     detect_by_s: Mapping[str, float] = field(default_factory=dict)
-    diagnose_s: float = 0.0  # From then until it is diagnosed.
-    hardware_s: float = 0.0  # Until other hardware has taken the place of what is broken.
-    without_standby_s: float = 0.0  # The same if standbys have run out.
-    # To start processes, and the excess of the first step.
+    diagnose_s: float = 0.0  # From its detection until it is diagnosed.
+    hardware_s: float = 0.0  # Until other hardware has replaced the broken one.
+    without_standby_s: float = 0.0  # Time on top of that if no standby is left.
+    # To start processes, and by how much the first step takes longer.
     launch_s: float = 0.0
     warm_up_s: float = 0.0
     communicator: CommunicatorTime = CommunicatorTime()  # To make communicators.
@@ -95,7 +95,7 @@ class RecoveryPrices:
     stated_s: Mapping[str, float] = field(default_factory=dict)
     # Standard deviation of the logarithm of a factor on all of them, of mean 1.
     spread: float = 0.0
-    awaits_repair: bool = False  # Whether a restart begins when all that has failed is repaired.
+    awaits_repair: bool = False  # Whether a restart begins once all failed components are repaired.
     repair_s: float = 0.0  # Time of a repair if the failure does not state it.
     factor: float = 1.0  # Factor on all phases, but not on stated whole recoveries.
 
@@ -106,9 +106,9 @@ class RecoveryPrices:
     def phases(
         self, recovery: Recovery, failed: Iterable[Failure | None] = ()
     ) -> tuple[RecoveryPhase, ...]:
-        """Return the phases of a recovery that have a price, in order; those without are left out.
+        """Return the phases of a recovery that take time, in order.
 
-        What has `failed` has to be detected, as far as it is known.
+        The time of detection depends on the failures `failed`, as far as they are known.
         """
         if self.states(recovery):
             stated_s = self.stated_whole_s(recovery)
@@ -143,9 +143,9 @@ class RecoveryPrices:
 
     def _detected_s(self, failed: Iterable[Failure | None]) -> float:
         by, usual_s = self.detect_by_s, self.detect_s
-        known = [one for one in failed if one is not None] if by else []
-        found_s = (by.get(one.level, by.get(one.kind, usual_s)) for one in known)
-        return max(found_s, default=usual_s)
+        known = [failure for failure in failed if failure is not None] if by else []
+        times_s = (by.get(each.level, by.get(each.kind, usual_s)) for each in known)
+        return max(times_s, default=usual_s)
 
     def duration_s(self, recovery: Recovery) -> float:
         """Return the time of all phases that have a price, in seconds."""
@@ -157,7 +157,8 @@ class RecoveryPrices:
 class RecoveryTimes:
     """Times of the recoveries of a run, one after the other.
 
-    The n-th recovery of a run draws its factor from a stream of its own, whatever the scheme.
+    The factors come from a stream of their own, so the n-th recovery has the same factor under
+    every scheme.
 
     Attributes
     ----------
@@ -167,31 +168,31 @@ class RecoveryTimes:
 
     def __init__(self, prices: RecoveryPrices, seed: int) -> None:
         self._prices = prices
-        self._tail = stream(seed, Purpose.RECOVERY_TIMES) if prices.spread else None
+        self._factors = stream(seed, Purpose.RECOVERY_TIMES) if prices.spread else None
         self._last: tuple[tuple[RecoveryPhase, ...], float] = (), 1.0
         self.depends_on_failures = bool(prices.detect_by_s) or prices.awaits_repair
 
-    def factor(self) -> float:
-        """Return the factor on the next recovery's time."""
-        if self._tail is None:
+    def _factor(self) -> float:
+        """Draw the factor on the next recovery's time."""
+        if self._factors is None:
             return 1.0
         spread = self._prices.spread
-        return float(self._tail.lognormal(-spread * spread / 2, spread))
+        return float(self._factors.lognormal(-spread * spread / 2, spread))
 
     def repair_s(self, failed: Iterable[Failure | None]) -> float:
-        """Return how long a restart waits until all that has failed is repaired, in seconds."""
+        """Return how long a restart waits for the repair of all failed components, in seconds."""
         if not self._prices.awaits_repair:
             return 0.0
         usual_s = self._prices.repair_s
-        known = (one.repair_s for one in failed if one is not None)
-        return max((usual_s if one_s is None else one_s for one_s in known), default=0.0)
+        stated_s = (failure.repair_s for failure in failed if failure is not None)
+        return max((usual_s if each_s is None else each_s for each_s in stated_s), default=0.0)
 
     def duration_s(self, recovery: Recovery | None, failed: Iterable[Failure | None] = ()) -> float:
         """Return the seconds of the next recovery without its moves, after the given failures."""
         if recovery is None:
             self._last = (), 1.0
             return 0.0
-        factor, prices = 1.0 if self._tail is None else self.factor(), self._prices
+        factor, prices = self._factor(), self._prices
         if recovery.kind in prices.stated_s:
             self._last = (), factor
             return prices.stated_whole_s(recovery) * factor
@@ -200,8 +201,6 @@ class RecoveryTimes:
         return sum(phase.duration_s for phase in phases) * factor
 
     def last_phases(self) -> tuple[tuple[str, float], ...]:
-        """Return name and seconds of the phases of the last one; none of one stated whole."""
+        """Return name and seconds of the last recovery's phases; none if its whole is stated."""
         phases, factor = self._last
-        if not phases:
-            return ()
         return tuple((phase.name, phase.duration_s * factor) for phase in phases)

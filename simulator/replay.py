@@ -1,9 +1,10 @@
 """The replay engine: phases of known duration, executed from event to event.
 
-The engine draws only what can change the outcome. A phase ends with the slowest of its N groups.
+The engine draws a time only if it can change the outcome. A phase ends with the slowest of its N
+groups.
 The largest of n independent, equally distributed times is one draw: the n-th root of a uniform
 number, put through the inverse distribution. Only groups that may fail during the phase get times
-of their own. Steps in which no failure can fall are executed together, so the cost of a run grows
+of their own. Steps into which no failure can fall are executed together, so the cost of a run grows
 with its failures and checkpoints.
 """
 
@@ -45,7 +46,7 @@ from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
 _LAST_DIGITS = 1.0 + 1e-12
-"""A course that a failure ends ends at the failure's time, up to rounding."""
+"""If a failure ends a course, the two times are equal up to rounding."""
 # From this many steps on, arrays are faster than one step after the other.
 _MANY_STEPS = 24
 _NO_GROUPS: Mapping[int, int] = MappingProxyType({})
@@ -67,6 +68,7 @@ class ReplayEngine(BesideCopies):
         jitter = 0.0 if work.simulates_steps else work.compute_jitter
         self._pace = ComputeTimes(work.compute_s, jitter, work.minimum_factor, job.seed)
         self._factors = SimulatedFactors.of(work, job.seed)
+        # Ends of compute and all-reduce of steps ahead: of these phases, from this draw on.
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
@@ -100,41 +102,39 @@ class ReplayEngine(BesideCopies):
             return Outcome(now_s)
         compute, all_reduce, at_most, until_s, saves, snapshots = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
-        decided = self._decided_by(compute)
-        if failure_s <= now_s or decided is None:
+        slowest = self._slowest_groups(compute)
+        if failure_s <= now_s or slowest is None:
             return Outcome(now_s)
-        (groups, size), stacks = decided, compute.stacks
-        whole_s = (
-            self._whole_s if all_reduce is self._reduced_phase else self._reduces_s(all_reduce)
-        )
-        # A failure later than this after the step's start does not touch its compute. If failures
-        # break all-reduces, the second time on top keeps the whole step clear of it.
+        (groups, size), stacks = slowest, compute.stacks
+        all_reduce_s = self._all_reduce_alone_s(all_reduce)
+        # A failure later than `computing_s` after the start of a step does not affect its compute.
+        # If failures break all-reduces, `reducing_s` more keeps the whole step clear of it.
         computing_s = pace.longest_s(stacks) * size
-        drawn, ahead = self._factors, pace.draws_ahead and self._factors is None
-        if drawn:
-            computing_s *= drawn.longest(compute)
-        reducing_s = whole_s if self._fails_in_all_reduce else 0.0
+        factors, ahead = self._factors, pace.draws_ahead and self._factors is None
+        if factors:
+            computing_s *= factors.longest(compute)
+        reducing_s = all_reduce_s if self._fails_in_all_reduce else 0.0
         if now_s + computing_s + reducing_s >= failure_s:
             return Outcome(now_s)
-        if saves and ahead and now_s + at_most * (computing_s + whole_s) < failure_s:
-            outcome = self._quiet_rounds(phase, saves, decided)
+        if saves and ahead and now_s + at_most * (computing_s + all_reduce_s) < failure_s:
+            outcome = self._quiet_rounds(phase, saves, slowest)
             if outcome.saves:
                 return outcome
-        nominal_s = pace.nominal_s(stacks) * size + whole_s
+        nominal_s = pace.nominal_s(stacks) * size + all_reduce_s
         snapshot_ends_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
-            left, likely = at_most - steps, (failure_s - now_s) / nominal_s
-            if left < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
-                if drawn:
-                    slower = drawn.draw(compute)
+            remaining, likely = at_most - steps, (failure_s - now_s) / nominal_s
+            if remaining < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
+                if factors:
+                    slower = factors.draw(compute)
                     size = slower.stack_size * slower.pace * slower.slow.slowest
                 now_s += size * pace.slowest_s(groups, stacks)
-                now_s += whole_s
+                now_s += all_reduce_s
                 steps += 1
                 if snapshots and (steps - snapshots.first) % snapshots.every == 0:
                     snapshot_ends_s.append(now_s)
                 continue
-            ends_s = self._ends_ahead(compute, decided, whole_s, now_s, left, likely)
+            ends_s = self._ends_ahead(compute, slowest, all_reduce_s, now_s, remaining, likely)
             quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
             if last_s >= until_s or last_s + computing_s + reducing_s >= failure_s:
                 starts_s = ends_s[:-1:2]
@@ -149,70 +149,70 @@ class ReplayEngine(BesideCopies):
                 snapshot_ends_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
             steps += quiet
         self.now_s = now_s
-        return Outcome(now_s, (), (), (), (), steps, steps * whole_s, 0, 0.0, snapshot_ends_s)
+        return Outcome(now_s, (), (), (), (), steps, steps * all_reduce_s, 0, 0.0, snapshot_ends_s)
 
-    def _decided_by(self, compute: Compute) -> tuple[int, float] | None:
-        """Return how many groups determine the end of compute, and the size of a stack.
+    def _slowest_groups(self, compute: Compute) -> tuple[int, float] | None:
+        """Return how many groups may be the slowest, and the size of their stacks at their pace.
 
-        These are the slowest groups if the same ones are always slowest; else None is returned.
+        Returns None if both the groups with the largest factor and others may be the slowest.
         """
         size, slow = compute.stack_size * compute.pace, compute.slow.compute
         if not slow:
             return len(compute.members), size
         factors = sorted(slow.values())
-        worst, slowest = factors[-1], factors.count(factors[-1])
-        next_one = factors[-slowest - 1] if slowest < len(factors) else 1.0
-        most_s, nominal_s = (
-            time_s(compute.stacks) for time_s in (self._pace.longest_s, self._pace.nominal_s)
-        )
-        if worst * (2.0 * nominal_s - most_s) < next_one * most_s and most_s > nominal_s:
+        largest, groups = factors[-1], factors.count(factors[-1])
+        second = factors[-groups - 1] if groups < len(factors) else 1.0
+        longest_s = self._pace.longest_s(compute.stacks)
+        nominal_s = self._pace.nominal_s(compute.stacks)
+        # The least time of a group is as far below the nominal time as the longest is above it.
+        if largest * (2.0 * nominal_s - longest_s) < second * longest_s and longest_s > nominal_s:
             return None
-        return slowest, size * worst
+        return groups, size * largest
 
-    def _quiet_rounds(self, phase: QuietSteps, saves: Saves, decided: tuple[int, float]) -> Outcome:
+    def _quiet_rounds(self, phase: QuietSteps, saves: Saves, slowest: tuple[int, float]) -> Outcome:
         """Execute rounds of steps and a checkpoint as long as no failure can fall into one."""
         compute, pace, now_s = phase.compute, self._pace, self.now_s
-        (_, size), stacks = decided, compute.stacks
-        whole_s = self._reduces_s(phase.all_reduce)
+        (_, size), stacks = slowest, compute.stacks
+        all_reduce_s = self._all_reduce_alone_s(phase.all_reduce)
         save_s = self._job.save_s(saves.writer)
-        longest_s = pace.longest_s(stacks) * size + whole_s
-        nominal_s = pace.nominal_s(stacks) * size + whole_s
+        longest_s = pace.longest_s(stacks) * size + all_reduce_s
+        nominal_s = pace.nominal_s(stacks) * size + all_reduce_s
         quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
-        steps, rounds, following = 0, 0, phase.at_most
-        while steps + following < saves.before and now_s + following * longest_s + save_s < quiet_s:
-            steps += following
-            while following:
+        steps, rounds, remaining = 0, 0, phase.at_most
+        while steps + remaining < saves.before and now_s + remaining * longest_s + save_s < quiet_s:
+            steps += remaining
+            while remaining:
                 likely = (quiet_s - now_s) / nominal_s
-                ends_s = self._ends_ahead(compute, decided, whole_s, now_s, following, likely)
-                simulated = len(ends_s) // 2
-                pace.pass_over(simulated)
-                now_s = ends_s.item(2 * simulated)
-                following -= simulated
+                ends_s = self._ends_ahead(compute, slowest, all_reduce_s, now_s, remaining, likely)
+                executed = len(ends_s) // 2
+                pace.pass_over(executed)
+                now_s = ends_s.item(2 * executed)
+                remaining -= executed
             now_s += save_s
-            rounds, following = rounds + 1, saves.every
+            rounds, remaining = rounds + 1, saves.every
         self.now_s = now_s
-        reduced_s, saved_s = steps * whole_s, rounds * save_s
+        reduced_s, saved_s = steps * all_reduce_s, rounds * save_s
         return Outcome(now_s, (), (), (), (), steps, reduced_s, rounds, saved_s)
 
     def _ends_ahead(
         self,
         compute: Compute,
-        decided: tuple[int, float],
-        whole_s: float,
+        slowest: tuple[int, float],
+        all_reduce_s: float,
         now_s: float,
         at_most: int,
         likely: float,
     ) -> NDArray[np.float64]:
-        """Return now, then the ends of compute and of all-reduce of some of the next steps.
+        """Return `now_s`, then the ends of compute and of all-reduce of some of the next steps.
 
-        Times are added in the order of single steps, so the sums are bit-identical to theirs.
+        Times are added in the same order as for single steps, so the sums have the same bits.
         """
         place = 2 * (self._pace.drawn - self._ahead_from)
         if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
-            groups, size = decided
+            groups, size = slowest
             slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
-            self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
+            self._ahead_s = np.full(2 * len(slowest_s) + 1, all_reduce_s)
             np.multiply(slowest_s, size, out=self._ahead_s[1::2])
         # The next step begins at the end of the step before.
         self._ahead_s[place] = now_s
@@ -232,33 +232,33 @@ class ReplayEngine(BesideCopies):
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
         longest_s = times.longest_s(most_stacks) * size
         latest_s += longest_s * slow.slowest if slow.compute else longest_s
-        end_s, apart = start_s, _NO_GROUPS
+        end_s, timed = start_s, _NO_GROUPS
         if (upcoming and upcoming[0][0] <= latest_s) or busy_until_s or slow.compute:
-            end_s, apart = self._compute_at_risk(phase, latest_s)
-        left: tuple[int, ...] | None = None
+            end_s, timed = self._compute_at_risk(phase, latest_s)
+        finishing: tuple[int, ...] | None = None
         if self._simulates_steps and down:
-            work, lacking = self._job.work, down.union(apart)
+            work, lacking = self._job.work, down.union(timed)
             size = stack_size * work.pace_with_parts_down(phase, lacking)
             if pipelines:
-                # Other groups may compute all stages of a group that is down; some pipelines need
-                # nodes of that group.
-                left = work.left_of(phase, lacking)
+                # Other groups may compute all stages of a group that is down, and pipelines of
+                # groups that are up may need its nodes.
+                finishing = work.finishing_groups(phase, lacking)
         if patch is None:
-            computing -= len(apart)
-            if computing > 0 and left != ():
+            computing -= len(timed)
+            if computing > 0 and finishing != ():
                 end_s = max(end_s, start_s + size * times.slowest_s(computing, stacks))
         else:
-            counts = (
-                _groups_by_stacks(patch, apart, down)
-                if left is None
-                else Counter(patch.get(group, 1) for group in left)
-            )
+            if finishing is None:
+                lacking = down.union(timed)
+                counts = Counter(each for group, each in patch.items() if group not in lacking)
+            else:
+                counts = Counter(patch.get(group, 1) for group in finishing)
             for stacks, groups in counts.items():
                 end_s = max(end_s, start_s + size * times.slowest_s(groups, stacks))
         if self._writes.go_on or self._simulates_failing:
             end_s = self._simulated_end_s(phase, end_s)
         if self._simulates_steps and down:
-            # From then on the rest of the group waits for its failed ranks.
+            # From the first failure on, the other ranks of its group wait.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in down))
         self.now_s = end_s
         return Outcome(end_s)
@@ -266,7 +266,7 @@ class ReplayEngine(BesideCopies):
     def _compute_at_risk(self, phase: Compute, latest_s: float) -> tuple[float, dict[int, int]]:
         """Time each group separately that may fail before `latest_s`, starts late or is slow.
 
-        Returns the end of the last of these groups, and the shard types each computed.
+        Returns when the last of these groups ends, and the shard types that each computes.
         """
         start_s = end_s = self.now_s
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
@@ -274,20 +274,20 @@ class ReplayEngine(BesideCopies):
         _, most, stack_size, patch, pace, _, slowdown, _, _, _ = phase
         down, slow, own_s = self._down, slowdown.compute, self._pace.own_s
         occupied = None if patch is None else self._job.work.occupied(phase, patch)
-        known = {**busy, **slow}
-        apart: dict[int, int] = {}
+        late_or_slow = {**busy, **slow}
+        timed: dict[int, int] = {}
         unharmed: list[tuple[float, int]] = []
-        candidates = [(next_failure_s[group], group) for group in known if group not in down]
+        candidates = [(next_failure_s[group], group) for group in late_or_slow if group not in down]
         while upcoming and upcoming[0][0] <= latest_s:
             failure = heappop(upcoming)
-            if failure[1] in known:
+            if failure[1] in late_or_slow:
                 unharmed.append(failure)
             else:
                 candidates.append(failure)
         for failure_s, group in candidates:
-            stacks = apart[group] = most if occupied is None else occupied.get(group, 0)
+            stacks = timed[group] = most if occupied is None else occupied.get(group, 0)
             lasts_s = own_s(stacks) * stack_size * pace
-            if group not in known:
+            if group not in late_or_slow:
                 arrival_s = start_s + lasts_s
             else:
                 arrival_s = max(start_s, busy.get(group, 0.0)) + lasts_s * slow.get(group, 1.0)
@@ -297,37 +297,37 @@ class ReplayEngine(BesideCopies):
                 end_s = max(end_s, failure_s)
             else:
                 end_s = max(end_s, arrival_s)
-                if group not in known:
+                if group not in late_or_slow:
                     unharmed.append((failure_s, group))
         for failure in unharmed:
             if failure[1] not in down:
                 heappush(upcoming, failure)
-        return end_s, apart
+        return end_s, timed
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         start_s, rules, down = self.now_s, self._rules, self._down
-        whole_s = self._whole_s if phase is self._reduced_phase else self._reduces_s(phase)
+        alone_s = self._all_reduce_alone_s(phase)
         lacked_from_start = bool(down)
         if self._fails_in_all_reduce:
             lacked_from_start |= self._mark_failed_until(start_s)
             if not lacked_from_start:
-                ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
-                self._mark_failed_until(ends_s * _LAST_DIGITS if self._writes.go_on else ends_s)
+                end_s = start_s + self._beside("sync", alone_s, self._exchange(phase))
+                self._mark_failed_until(end_s * _LAST_DIGITS if self._writes.go_on else end_s)
         if not down:
             if self._writes.go_on:
-                whole_s = self._beside("sync", whole_s, self._exchange(phase))
-            self.now_s = start_s + whole_s
+                alone_s = self._beside("sync", alone_s, self._exchange(phase))
+            self.now_s = start_s + alone_s
             return Outcome(self.now_s)
         if self._watchdog:
             self.now_s = max(start_s, min(start_s, self._hung_s) + rules.watchdog_s)
             self._hung_s = inf
         elif lacked_from_start:
-            self.now_s += whole_s * rules.failed_all_reduce_fraction
+            self.now_s += alone_s * rules.failed_all_reduce_fraction
         else:
-            self.now_s += whole_s
+            self.now_s += alone_s
         if not lacked_from_start:
-            # The first failure may come after the watchdog fires or after the exchange would end
-            # alone. Groups that fail after the first failure is noticed are still up.
+            # The first failure may come after the time-out of the watchdog, or after the usual end
+            # of the exchange. Groups that fail after that failure is noticed are still up.
             failures = [(self._next_failure_s[group], group) for group in down]
             self.now_s = max(self.now_s, min(failures)[0])
             for failure in failures:
@@ -341,7 +341,7 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s, tuple(sorted(down)))
 
     def _mark_failed_until(self, time_s: float) -> bool:
-        """Mark the groups that fail until `time_s` as down; return whether there was one."""
+        """Mark the groups that fail until `time_s` as down; return whether any did."""
         upcoming, any_failed = self._upcoming, False
         while upcoming and upcoming[0][0] <= time_s:
             self._down.add(heappop(upcoming)[1])
@@ -357,7 +357,7 @@ class ReplayEngine(BesideCopies):
         members, dropped, carried_on, recovery, reports_failures = phase
         clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
         hit = (*dropped, *carried_on) if carried_on else dropped
-        failed = self._unreported_failures(hit) if times.depends_on_failures else ()
+        failed = self._unreported_failures(hit)
         for group in hit:
             clocks.take(group, now_s)
         self._down.difference_update(hit)
@@ -452,11 +452,11 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
-        loading, left = 0, self._unharmed(phase.members)
-        while left and len(left) != loading:
-            loading, load_s = len(left), phase.duration_s
-            self.now_s += self._job.load_s(left) if load_s is None else load_s
-            left = self._unharmed(phase.members)
+        loading, unharmed = 0, self._unharmed(phase.members)
+        while unharmed and len(unharmed) != loading:
+            loading, load_s = len(unharmed), phase.duration_s
+            self.now_s += self._job.load_s(unharmed) if load_s is None else load_s
+            unharmed = self._unharmed(phase.members)
         return Outcome(self.now_s)
 
     def _failing_until(
@@ -473,7 +473,7 @@ class ReplayEngine(BesideCopies):
         return sorted(group for group in failing if group not in spared)
 
     def _unharmed(self, members: Sequence[int]) -> Sequence[int]:
-        """Return the members that have not failed by now; all of them are watched."""
+        """Return the members that have not failed by now; all of them have watched clocks."""
         upcoming, failed = self._upcoming, []
         while upcoming and upcoming[0][0] <= self.now_s:
             failed.append(heappop(upcoming))
@@ -481,8 +481,8 @@ class ReplayEngine(BesideCopies):
             heappush(upcoming, failure)
         if not failed:
             return members
-        gone = {group for _, group in failed}
-        return [*filterfalse(gone.__contains__, members)]
+        failed_groups = {group for _, group in failed}
+        return [*filterfalse(failed_groups.__contains__, members)]
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:
@@ -496,7 +496,7 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
-        """Move state; start again from other groups whenever a sender or receiver fails."""
+        """Move state; send it again from other groups whenever a sender or receiver fails."""
         if recovery is None or not self._job.moves(recovery):
             return
         times = self._job.durations.moves
@@ -515,8 +515,8 @@ class ReplayEngine(BesideCopies):
             slower = lasts_s / alone_s if alone_s else 1.0
             # A group that fails after its last flow has arrived breaks nothing.
             if all(
-                self._next_failure_s[group] > begun_s + slower * one_s
-                for group, one_s in busy_s.items()
+                self._next_failure_s[group] > begun_s + slower * group_s
+                for group, group_s in busy_s.items()
             ):
                 return
             able = set(self._up(able))
@@ -528,16 +528,3 @@ class ReplayEngine(BesideCopies):
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]
         heapify(self._upcoming)
-
-
-def _groups_by_stacks(
-    patch: Mapping[int, int], apart: Mapping[int, int], down: set[int]
-) -> dict[int, int]:
-    """Count a patch's groups by the shard types they compute, except those timed separately."""
-    if not (apart or down):
-        return Counter(patch.values())
-    counts: dict[int, int] = {}
-    for group, stacks in patch.items():
-        if group not in apart and group not in down:
-            counts[stacks] = counts.get(stacks, 0) + 1
-    return counts

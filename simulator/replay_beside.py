@@ -1,7 +1,7 @@
-"""How long replay's phases take beside copies of state, and while hosts fail.
+"""Durations of replay's phases while copies of state are in flight, and while hosts fail.
 
-If SimGrid simulates the course, it defines the end of each part (`courses`). Otherwise the rates
-apply at which a copy and one step share links (`background`).
+If SimGrid simulates the course, it defines the end of each part (`courses`). Otherwise durations
+follow from the rates at which a copy and a single step share links (`background`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from faultline.simulator.phases import (
 from faultline.strategies.recovery import SentMove
 
 _AHEAD = 4.0
-"""Upper bound of the factor by which copies prolong a step and its exchange."""
+"""Upper bound of the factor by which copies prolong a step and its exchange of gradients."""
 _PARTS: dict[type[Phase], Meets] = {
     Compute: "passes",
     AllReduce: "sync",
@@ -40,7 +40,7 @@ _PARTS: dict[type[Phase], Meets] = {
 
 
 class BesideCopies:
-    """An engine whose phases may share links with copies.
+    """An engine whose phases may share links with copies in flight.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ class BesideCopies:
         self._next_failure_s = self.clocks.next_failure_s
         self._down: set[int] = set()
         self._dropped: set[int] = set()
-        self._reduced_phase: Compute | AllReduce | None = None
-        self._whole_s = 0.0
+        self._timed_phase: Compute | AllReduce | None = None
+        self._timed_s = 0.0
         self._simulates_steps = work.simulates_steps
         self._simulates_failing = work.simulates_failing_steps
         # With jitter each course would be different, so none could be reused.
@@ -70,14 +70,14 @@ class BesideCopies:
         self._since_s = self._disturbed_s = 0.0
         self._exchange_follows = True
 
-    def _reduces_s(self, phase: Compute | AllReduce) -> float:
-        """Return the time of an all-reduce alone, in seconds; steps in a row share it."""
-        if phase is not self._reduced_phase:
-            self._reduced_phase, self._whole_s = phase, self._job.all_reduce_s(phase)
-        return self._whole_s
+    def _all_reduce_alone_s(self, phase: Compute | AllReduce) -> float:
+        """Return the time of an all-reduce without copies, in seconds; the last one is kept."""
+        if phase is not self._timed_phase:
+            self._timed_phase, self._timed_s = phase, self._job.all_reduce_s(phase)
+        return self._timed_s
 
     def _beside_copies(self, handler: Callable[[Any], Outcome], phase: Phase) -> Outcome:
-        """Execute a phase while copies go on, which may share links with it."""
+        """Execute a phase while copies are in flight, which may share links with it."""
         if isinstance(phase, Restart):
             # All hosts are turned off.
             self._writes.end()
@@ -110,7 +110,7 @@ class BesideCopies:
         return any(fails)
 
     def _beside(self, meets: Meets, alone_s: float, part: Part | None = None) -> float:
-        """Return the seconds that a part takes from now on, given its time alone."""
+        """Return the seconds that a part takes from now on, given its time without copies."""
         if not self._writes.go_on:
             return alone_s
         self._part = part
@@ -121,7 +121,7 @@ class BesideCopies:
         return longer_s
 
     def _alone(self, duration_s: float) -> Part | None:
-        """Return a part that shares no link; its time is rounded, as sums differ by rounding."""
+        """Return a part that shares no link; rounding removes the differences of sums."""
         return Alone(float(f"{duration_s:.12g}")) if self._follows_courses else None
 
     def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
@@ -141,26 +141,26 @@ class BesideCopies:
             least_s = max(0.0, *(self._next_failure_s[group] for group in self._down)) - self.now_s
         if self._job.work.gradients_hide:
             # SimGrid sends hidden gradients separately if their hosts may fail.
-            self._note_failures(self.now_s + _AHEAD * (lasts_s + self._reduces_s(phase)))
+            self._note_failures(self.now_s + _AHEAD * (lasts_s + self._all_reduce_alone_s(phase)))
         patched = None if patch is None else tuple(sorted(patch.items()))
         work = members, stacks, size, pipelines
         return Passes(*work, max(0.0, least_s), parts_down, slow, patched, factor)
 
     def _exchange(self, phase: AllReduce, broken_s: float | None = None) -> Part | None:
-        """Return the all-reduce as a part of a course; a broken one lasts `broken_s` seconds."""
+        """Return the all-reduce as a part of a course; a failed one lasts `broken_s` seconds."""
         if not self._follows_courses:
             return None
         if not self._simulates_steps and (phase.parts_down or phase.slow != UNDISTURBED):
             return None
         members, parts_down, slow, pipelines, repeated, *_ = phase
-        # A wait and passes of stated time send no hidden gradients.
-        least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
+        # Waits, and passes of stated time, send no hidden gradients.
+        least_s = 0.0 if self._exchange_follows or broken_s else self._all_reduce_alone_s(phase)
         return Exchange(members, pipelines, parts_down, slow, repeated, least_s, broken_s)
 
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s
         if write.writer is None:
-            # A failed group invalidates its own copy only; the other groups' copies go on.
+            # A failed group loses only its own copy; the other groups' copies go on.
             off = {group for group, at_s in enumerate(next_failure_s) if at_s <= self.now_s}
             off |= self._dropped | self._down
             self._writes.begin(write, self.now_s, off=tuple(sorted(off)))
@@ -171,7 +171,7 @@ class BesideCopies:
         return Outcome(self.now_s)
 
     def _simulated_end_s(self, phase: Compute, end_s: float) -> float:
-        """Return when passes end beside writes or failures that would end at `end_s` alone."""
+        """Return when passes end that would end at `end_s` without writes and failures."""
         lasts_s = end_s - self.now_s
         if self._writes.go_on:
             lasts_s = self._beside("passes", lasts_s, self._passes(phase, lasts_s))
@@ -179,22 +179,22 @@ class BesideCopies:
             lasts_s = self._broken_passes_s(phase, lasts_s)
         else:
             return end_s
-        # Sums differ by rounding, and a group that is down has failed by then.
+        # A group that is down has failed before the end: rounding must not change that.
         failed_s = (self._next_failure_s[group] for group in self._down)
         return max(self.now_s + lasts_s, *failed_s, 0.0)
 
     def _broken_passes_s(self, phase: Compute, lasts_s: float) -> float:
-        """Return how long passes last during which hosts fail, in seconds."""
+        """Return how long passes last if hosts fail during them, in seconds."""
         courses, part = self._job.work.courses, self._passes(phase, lasts_s)
         if courses is None or not isinstance(part, Passes):
             return lasts_s
-        known, failed = -1, self._fails_before(self.now_s + lasts_s)
-        while len(failed) > known:
-            lasts_s = courses.of((*failed, part)).ends_s[len(failed)]
-            known, failed = len(failed), self._fails_before(self.now_s + lasts_s)
+        simulated, failures = -1, self._failures_until(self.now_s + lasts_s)
+        while len(failures) > simulated:
+            lasts_s = courses.of((*failures, part)).ends_s[len(failures)]
+            simulated, failures = len(failures), self._failures_until(self.now_s + lasts_s)
         return lasts_s
 
-    def _fails_before(self, until_s: float) -> tuple[Fails, ...]:
+    def _failures_until(self, until_s: float) -> tuple[Fails, ...]:
         """Return the failures of hosts until a time, in seconds from now; past ones are at 0."""
         return tuple(
             Fails(group, max(0.0, at_s - self.now_s))
@@ -203,6 +203,6 @@ class BesideCopies:
         )
 
     def _sent_s(self, moves: tuple[SentMove, ...], alone_s: float) -> float:
-        """Return the seconds that moves take from now on, given their time alone."""
+        """Return the seconds that moves take from now on, given their time without copies."""
         part = Sent(moves, alone_s) if self._follows_courses else None
         return self._beside("send", alone_s, part)

@@ -1,7 +1,7 @@
-"""Mitigation of stragglers during a run: work dealt around them, parts moved or left behind.
+"""Mitigation of stragglers during a run: work is redistributed, parts are moved or evicted.
 
 Each step loses the same time: its nominal time with stragglers minus that of a sound step. So the
-number of steps until a remedy is due is known ahead.
+number of steps until a remedy is due can be computed ahead.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from faultline.strategies.stragglers import (
 class MitigationState:
     """The mitigations in force, by straggler."""
 
-    dealt: frozenset[Failure] = frozenset()  # Micro-batches are dealt by their pace.
+    # Stragglers by whose pace micro-batches are dealt.
+    dealt: frozenset[Failure] = frozenset()
     # The new place of each moved straggler; None if it has no effect there.
     moved: dict[Failure, Failure | None] = field(default_factory=dict)
-    left: frozenset[Failure] = frozenset()  # These have left the job.
+    evicted: frozenset[Failure] = frozenset()  # Stragglers that have left the job.
 
 
 class Response:
     """Mitigates the stragglers of a run.
 
-    Without a `slow_response` the job goes on at the pace of its stragglers.
+    If the work has no `slow_response`, the job goes on at the pace of its stragglers.
 
     Attributes
     ----------
@@ -60,9 +61,9 @@ class Response:
         self._lost_s: dict[RemedyName, float] = {one.name: 0.0 for one in remedies}
         self._mitigations = MitigationState()
         self._plan: StepPlan | None = None
-        self._steps, self._lost_a_step_s, self._sound_s = 0, 0.0, 0.0
+        self._steps, self._lost_per_step_s, self._sound_s = 0, 0.0, 0.0
         self._useless: set[Remedy] = set()
-        self._considered: list[Failure] = []
+        self._found_before: list[Failure] = []
 
     def slowdown(self, plan: StepPlan) -> Slowdown:
         """Return the slowdown of a step with the mitigations in force."""
@@ -74,14 +75,14 @@ class Response:
         """Note the next steps' plan, their compute time without stragglers, and their slowdown."""
         if self._settings is None:
             return
-        self._fold()
+        self._book_lost_time()
         self._plan, self._sound_s = plan, sound_s
-        self._lost_a_step_s = self._lost_by(slow)
+        self._lost_per_step_s = self._lost_by(slow)
         self._useless.clear()
         if not self._present():
-            # A part that has left stays away as long as it is slow.
-            still = {part for part, _ in self._conditions.slow}
-            self._mitigations = MitigationState(left=self._mitigations.left & still)
+            # An evicted part returns once it is no longer slow.
+            slow_parts = {part for part, _ in self._conditions.slow}
+            self._mitigations = MitigationState(evicted=self._mitigations.evicted & slow_parts)
             self._lost_s = dict.fromkeys(self._lost_s, 0.0)
 
     def count_steps(self, steps: int) -> None:
@@ -98,23 +99,23 @@ class Response:
 
     def quiet_steps(self) -> float:
         """Return the number of steps after which a remedy may be due."""
-        if self._settings is None or self._lost_a_step_s <= 0.0:
+        if self._settings is None or self._lost_per_step_s <= 0.0:
             return inf
-        policy, left = self._settings.policy, inf
-        for one in policy.remedies:
-            lacking_s = policy.lost_until_s(one) - self._lost_so_far_s()[one.name]
-            if one not in self._useless and lacking_s > 0.0:
-                left = min(left, ceil(lacking_s / self._lost_a_step_s))
-        return max(left, 1)
+        policy, steps = self._settings.policy, inf
+        for remedy in policy.remedies:
+            lacking_s = policy.lost_until_s(remedy) - self._lost_so_far_s()[remedy.name]
+            if remedy not in self._useless and lacking_s > 0.0:
+                steps = min(steps, ceil(lacking_s / self._lost_per_step_s))
+        return max(steps, 1)
 
     def due(self, now_s: float) -> Remedy | None:
         """Return the remedy to take now, if any."""
-        if self._settings is None or self._lost_a_step_s <= 0.0:
+        if self._settings is None or self._lost_per_step_s <= 0.0:
             return None
         found = self._found(now_s)
-        if found != self._considered:
+        if found != self._found_before:
             self._useless.clear()
-            self._considered = found
+            self._found_before = found
         if not found:
             return None
 
@@ -122,7 +123,7 @@ class Response:
             assert self._plan is not None
             if remedy not in self._useless:
                 after = self._slowdown_with(self._with(remedy, found), self._plan)
-                if self._lost_by(after) < self._lost_a_step_s * (1.0 - 1e-9):
+                if self._lost_by(after) < self._lost_per_step_s * (1.0 - 1e-9):
                     return True
                 self._useless.add(remedy)
             return False
@@ -130,34 +131,36 @@ class Response:
         return next_remedy(self._settings.policy, self._lost_so_far_s(), helps)
 
     def take(self, remedy: Remedy, now_s: float) -> int:
-        """Apply a remedy; return how many parts leave the job by it."""
-        self._fold()
+        """Apply a remedy; return how many parts it evicts."""
+        self._book_lost_time()
         self._lost_s[remedy.name] = 0.0
         self.taken[remedy.name] += 1
         before, found = self._mitigations, self._found(now_s)
         self._mitigations = self._with(remedy, found)
-        return len(self._mitigations.left - before.left)
+        return len(self._mitigations.evicted - before.evicted)
 
-    def _fold(self) -> None:
+    def _book_lost_time(self) -> None:
         self._lost_s, self._steps = self._lost_so_far_s(), 0
 
     def _lost_so_far_s(self) -> dict[RemedyName, float]:
-        more_s = self._steps * self._lost_a_step_s
+        more_s = self._steps * self._lost_per_step_s
         return {name: lost_s + more_s for name, lost_s in self._lost_s.items()}
 
     def _lost_by(self, slow: Slowdown | Effect) -> float:
-        """Return by how much a step takes longer, in seconds."""
+        """Return how many seconds a slowdown adds to a step."""
         assert self._settings is not None
         compute = slow.slowest if isinstance(slow, Slowdown) else slow.compute
-        reducing_s = self._settings.all_reduce_s * (slow.collective - 1.0)
-        return self._sound_s * (compute - 1.0) + reducing_s
+        all_reduce_s = self._settings.all_reduce_s * (slow.collective - 1.0)
+        return self._sound_s * (compute - 1.0) + all_reduce_s
 
     def _present(self) -> list[Failure]:
+        """Return the stragglers of members that have not been evicted."""
         members = set(self._plan.members) if self._plan else set()
-        parts = (part for part, _ in self._conditions.slow if part not in self._mitigations.left)
+        parts = (part for part, _ in self._conditions.slow if part not in self._mitigations.evicted)
         return [part for part in parts if not members.isdisjoint(part.groups)]
 
     def _found(self, now_s: float) -> list[Failure]:
+        """Return the stragglers that are detected by now."""
         assert self._settings is not None
         after_s = self._settings.policy.located_after_s
         return [part for part in self._present() if part.time_s + after_s <= now_s]
@@ -168,7 +171,7 @@ class Response:
         if remedy.name == "redeal":
             return replace(mitigations, dealt=frozenset(found))
         if remedy.name == "restart":
-            return replace(mitigations, left=mitigations.left.union(found))
+            return replace(mitigations, evicted=mitigations.evicted.union(found))
         return replace(mitigations, moved=self._swapped(found))
 
     def _slowdown_with(self, mitigations: MitigationState, plan: StepPlan) -> Slowdown:
@@ -177,14 +180,14 @@ class Response:
             return self._slowdown_of(self._conditions.slow, plan)
         parts, dealt = [], []
         for part, effect in self._conditions.slow:
-            now = mitigations.moved.get(part, part)
-            if part in mitigations.left or now is None:
+            placed = mitigations.moved.get(part, part)
+            if part in mitigations.evicted or placed is None:
                 continue
-            parts.append((now, effect if now is part else self._effects(now)))
+            parts.append((placed, effect if placed is part else self._effects(placed)))
             if part in mitigations.dealt:
                 dealt.append(parts[-1])
         slow = self._slowdown_of(parts, plan)
-        # If the scheme itself changes the shares of groups, these stay as they are.
+        # Shares that the scheme itself has changed stay as they are.
         known = self._slowdown_of(dealt, plan).compute
         return self._dealt(slow, known, plan.members) if known and not plan.pipelines else slow
 
@@ -205,7 +208,7 @@ class Response:
         each, fill = settings.micro_batches, settings.fill
 
         def pace(factor: float) -> float:
-            # All compute but the fill is per micro-batch; the slow stage delays each of them.
+            # Apart from the fill, compute is per micro-batch; the slow stage delays each of them.
             return (factor * (each + fill) - fill) / each
 
         shares = balanced_shares(
@@ -228,15 +231,15 @@ class Response:
         nodes.sort(key=lambda part: -effects(part).compute)
         room = layout.gpus_per_group // layout.gpus_per_host if layout else 1
         homes = gather_stragglers([part.groups[0] for part in nodes], max(room, 1))
-        wanted = [*zip(nodes, homes, strict=True)]
-        wanted += [(part, part.groups[0]) for part in single if part.level in NETWORK]
+        targets = [*zip(nodes, homes, strict=True)]
+        targets += [(part, part.groups[0]) for part in single if part.level in NETWORK]
         moved: dict[Failure, Failure | None] = {}
-        for part, group in wanted:
+        for part, group in targets:
             places = effects.places(part, group)
-            used = {one.component for one in moved.values() if one}
+            used = {placed.component for placed in moved.values() if placed}
             moved[part] = min(
                 places,
-                key=lambda one: (one.component in used, self._lost_by(effects(one))),
+                key=lambda place: (place.component in used, self._lost_by(effects(place))),
                 default=None,
             )
         return moved

@@ -9,7 +9,7 @@ from faultline.simulator.phases import Outcome, Phase
 from faultline.simulator.training import Training
 
 MOST_FAILURES_WITHOUT_PROGRESS = 200_000
-"""After this many failures since its furthest step a job is taken to never get further."""
+"""A job that trains nothing new during this many failures is taken to never end."""
 
 
 class StandstillError(ValueError):

@@ -1,4 +1,4 @@
-"""The optimizer's state if groups share it: which shares are missing, and which are lost."""
+"""The optimizer's state if it is sharded over groups: missing shares, and lost ones."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from faultline.strategies.job_shape import OptimizerBackup, loses_a_share
 
 
 class SharedOptimizer:
-    """Follows the shares of a job.
+    """Tracks the shares of the optimizer's state that groups hold.
 
-    `backup` names the group that holds a copy of a group's share. If it is None, each group has all
-    of the state.
+    `backup` names the group that holds a copy of a group's share. If it is None, each group has the
+    whole state.
     """
 
     def __init__(self, backup: OptimizerBackup | None, groups: int) -> None:
         self._backup = backup
         self.is_shared = backup is not None
         self._members: Sequence[int] = range(groups)
-        self._lacking: set[int] = set()  # Groups whose share has not been made good.
+        self._lacking: set[int] = set()  # Groups whose share has not been restored.
         self._restored_s = -inf
         self._last_loss: tuple[Sequence[int], Sequence[int]] = ((), ())
         self._is_lost = False
 
     @property
     def needs_failure_times(self) -> bool:
-        """Whether the times at which missing groups were lost have an effect."""
+        """Whether `lose` depends on the times of failures."""
         return self._restored_s > -inf
 
     @property
     def is_whole(self) -> bool:
-        """Whether each share is held by a group."""
+        """Whether some group holds each share."""
         lacking = sorted(self._lacking.intersection(self._members))
         return not (self._is_lost or loses_a_share(self._members, lacking, self._backup))
 
@@ -41,32 +41,32 @@ class SharedOptimizer:
     ) -> bool:
         """Return whether a share is permanently lost, now that some groups are missing.
 
-        The groups `members`, in ascending order, shared the state; `missing` are the lost ones
-        among them, by `failures`.
+        The groups `members`, in ascending order, held the shares; `failures` stopped the groups
+        `missing` among them.
         """
         if not self.is_shared:
             return False
-        (before, gone), self._last_loss = self._last_loss, (members, missing)
-        # Lost before the last recovery had restored the shares of groups lost earlier. One failure
-        # of several groups is reported for each of them.
-        early = {one.groups for one in failures if one.time_s <= self._restored_s}
-        unmended = [group for group in missing if any(group in groups for groups in early)]
+        (members_then, missing_then), self._last_loss = self._last_loss, (members, missing)
+        # These groups were lost before the last recovery had restored the shares lost earlier. One
+        # failure of several groups is reported for each of them.
+        early = {failure.groups for failure in failures if failure.time_s <= self._restored_s}
+        too_early = [group for group in missing if any(group in groups for groups in early)]
         lost = loses_a_share(members, missing, self._backup)
-        if unmended:
-            lost |= loses_a_share(before, (*gone, *unmended), self._backup)
+        if too_early:
+            lost |= loses_a_share(members_then, (*missing_then, *too_early), self._backup)
         self._is_lost |= lost
         return lost
 
     def strike(self, groups: Iterable[int]) -> None:
-        """Note that groups have lost their shares, noticed or not."""
+        """Note that groups have lost their shares, even if nothing has noticed it yet."""
         if self.is_shared:
             self._lacking.update(groups)
 
     def deal(self, members: Sequence[int], restored: Collection[int]) -> None:
-        """Distribute the shares again, as the job goes on without a restart.
+        """Distribute the shares again, because the job goes on without a restart.
 
-        The groups `members`, in ascending order, share the state from now on. The shares of
-        `restored` groups are restored, or these have left.
+        The groups `members`, in ascending order, hold the shares from now on. The groups `restored`
+        have their shares again, or have left the job.
         """
         if self.is_shared:
             self._members = members

@@ -21,7 +21,7 @@ class Saved:
     steps: int  # Steps completed by then.
     batches: Batches  # Full batches trained by then.
     last: Batches  # Batches that the last of the steps trained.
-    # When it was taken, in seconds of simulated time; earlier failures do not affect it.
+    # When it was taken, in seconds of simulated time. Earlier failures do not affect it.
     at_s: float
     booked: Mark  # The booked times that a restart to this state keeps.
 
@@ -46,7 +46,7 @@ class Losses:
         return set(chain.from_iterable(lost))
 
     def forget(self) -> None:
-        """Forget all losses: the nodes have been replaced and hold their state again."""
+        """Forget all losses: the lost nodes have been replaced and hold their state again."""
         self._lost_s.clear()
 
 
@@ -66,7 +66,7 @@ class SnapshotSlot:
         return isinstance(self.tier.keeper, Durable)
 
     def due(self, steps: int, now_s: float, down: int) -> bool:
-        """Whether to take a snapshot at the end of a step: one at a time."""
+        """Whether to take a snapshot at the end of a step; only one is taken at a time."""
         policy = self.tier.policy
         if policy is None or self._is_writing:
             return False
@@ -77,7 +77,7 @@ class SnapshotSlot:
         return policy.due(steps, now_s - self._last_s, now_s, down)
 
     def not_due_before(self, steps: int, now_s: float, down: int) -> tuple[float, float]:
-        """Return steps and time, in seconds; below both no snapshot is due."""
+        """Return a step and a time, in seconds; before both of them no snapshot is due."""
         assert self.tier.policy is not None
         if self._is_writing:
             return inf, now_s
@@ -93,10 +93,10 @@ class SnapshotSlot:
         policy = self.tier.policy
         return 0 if policy is None or self.tier.stall_s else policy.every_steps
 
-    def taken_of(self, ends_s: Mapping[int, float]) -> list[int]:
-        """Return the steps after which a snapshot is due and the last one is complete.
+    def steps_with_snapshot(self, ends_s: Mapping[int, float]) -> list[int]:
+        """Return the steps after which a snapshot is due and the previous one is complete.
 
-        The ends of consecutive steps are in seconds and in order, by the steps completed then.
+        `ends_s` has the ends of consecutive steps in seconds, by the number of steps completed.
         """
         steps = np.fromiter(ends_s, int, len(ends_s))
         due_s = np.fromiter(ends_s.values(), float, len(ends_s))
@@ -114,7 +114,7 @@ class SnapshotSlot:
         return taken
 
     def put(self, saved: Saved, write: Write | None = None) -> None:
-        """Take a snapshot; it is complete a lag after now, or after the end of its write."""
+        """Take a snapshot; it is complete the tier's lag after now, or after its write ends."""
         self._coming, self._last_s, self._write = saved, saved.at_s, write
         self.settle(saved.at_s)
 
@@ -133,7 +133,7 @@ class SnapshotSlot:
             self.whole, self._coming = self._coming, None
 
     def strike(self, time_s: float) -> None:
-        """Discard the snapshot that a failure at `time_s`, in seconds, finds incomplete."""
+        """Discard the snapshot that is incomplete at a failure at `time_s`, in seconds."""
         self.settle(time_s)
         self._coming = None
 
@@ -147,7 +147,7 @@ class SnapshotSlot:
         """Discard all snapshots."""
         self.whole = self._coming = None
 
-    def guard_from(self, since_s: float, now_s: float) -> None:
+    def renew(self, since_s: float, now_s: float) -> None:
         """Treat the snapshot as new: nodes lost before `since_s` have been replaced."""
         self._last_s = now_s
         if self.whole is not None:

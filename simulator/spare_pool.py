@@ -13,8 +13,8 @@ _ROUNDING = 1e-12
 def is_over(end_s: float, now_s: float) -> bool:
     """Return whether a repair has ended by now; both in seconds.
 
-    Repairs and steps often end at one moment, which each engine reaches by sums of its own: these
-    differ in their last digits.
+    Repairs and steps often end at the same moment. The two engines add up its time in different
+    orders, so their sums differ in the last digits.
     """
     return end_s <= now_s * (1.0 + _ROUNDING)
 
@@ -22,16 +22,17 @@ def is_over(end_s: float, now_s: float) -> bool:
 class SparePool:
     """Tracks when hardware for a failed group is ready again.
 
-    A position of the job that has lost its group takes whatever is ready first: a spare, or a
-    repaired group. What was repaired later is a spare from then on. A position's failure clock
-    stands for the hardware that fills it. There are `spare_groups` from the beginning. A group
-    could come back `repair_s` seconds after its failure was noticed. Each lives as long as the next
-    of `lives_s`, in seconds, once it is ready; for ever by default.
+    A position of the job that has lost its group is filled by the hardware that is ready first: a
+    spare, or a repaired group. Hardware that is repaired later becomes a spare. A position keeps
+    its failure clock, whatever hardware fills it. There are `spare_groups` from the beginning. A
+    repair takes `repair_s` seconds from the moment a failure is noticed. Hardware on standby fails
+    after the next of `lives_s`, in seconds, counted from when it is ready; by default it never
+    fails.
 
     Attributes
     ----------
     failures : int
-        Number of failures on standby by now, as far as they have been checked.
+        Number of failures on standby up to the last check.
     """
 
     def __init__(
@@ -45,17 +46,17 @@ class SparePool:
         self.restart()
 
     def restart(self) -> None:
-        """A global restart brings all hardware back."""
-        self._ready_s = [self._from(0.0) for _ in range(self._spare_groups)]
+        """Start anew with the spares: a global restart brings all hardware back."""
+        self._ready_s = [self._with_life(0.0) for _ in range(self._spare_groups)]
         heapify(self._ready_s)
 
-    def bring(self, groups: int, now_s: float, again_in_s: float | None = None) -> None:
-        """Take in failed groups, noticed at `now_s`; repaired later, or available sooner."""
+    def add_failed(self, groups: int, now_s: float, ready_in_s: float | None = None) -> None:
+        """Add failed groups, noticed at `now_s`: ready after a repair, or in `ready_in_s`."""
         for _ in range(groups):
-            ready_s = now_s + (self._repair_s if again_in_s is None else again_in_s)
-            heappush(self._ready_s, self._from(ready_s))
+            ready_s = now_s + (self._repair_s if ready_in_s is None else ready_in_s)
+            heappush(self._ready_s, self._with_life(ready_s))
 
-    def _from(self, ready_s: float) -> tuple[float, float]:
+    def _with_life(self, ready_s: float) -> tuple[float, float]:
         """Return when hardware is ready, and when it fails if it stays on standby."""
         return ready_s, ready_s + next(self._lives_s)
 
@@ -65,7 +66,7 @@ class SparePool:
             fails_s = first_s
             while fails_s <= now_s:
                 self.failures += 1
-                self._ready_s[place] = self._from(fails_s + self._repair_s)
+                self._ready_s[place] = self._with_life(fails_s + self._repair_s)
                 fails_s = self._ready_s[place][1]
         heapify(self._ready_s)
 
@@ -79,14 +80,14 @@ class SparePool:
         return is_over(self.next_ready_s, now_s)
 
     def ready(self, now_s: float) -> int:
-        """Return how many are ready at `now_s`, in seconds."""
+        """Return for how many groups hardware is ready at `now_s`, in seconds."""
         self._repair_until(now_s)
         return sum(is_over(ready_s, now_s) for ready_s, _ in self._ready_s)
 
     def collect(self, down: Sequence[int], now_s: float) -> tuple[int, ...]:
-        """Return those of the positions `down` that can be filled at `now_s`; they count as filled.
+        """Fill the positions `down`, in this order, with hardware that is ready at `now_s`.
 
-        Positions are filled in the order given.
+        Returns the positions that are filled.
         """
         if any(fails_s <= now_s for _, fails_s in self._ready_s):
             self._repair_until(now_s)

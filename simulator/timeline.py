@@ -27,13 +27,13 @@ class EventKind(str, Enum):
 class Event(NamedTuple):
     """One event."""
 
-    # Simulated time, in seconds. A failure during a restart carries the moment it happened, all
-    # others the end of their phase.
+    # Simulated time, in seconds: when a failure during a restart happened; for all other kinds, the
+    # end of the phase.
     time_s: float
     kind: EventKind  # What happened.
     step: int  # Steps completed by then.
-    groups: tuple[int, ...] = ()  # Groups concerned: found missing, failed, writing, or back.
-    # Stacks that a group computes: in the step just done, or from now on after a reordering.
+    groups: tuple[int, ...] = ()  # Groups that are missing, have failed, write, or rejoin.
+    # Stacks that a group computes: in the step just completed, or from a reordering on.
     stacks: int = 0
     moved_types: int = 0  # Shard types that changed their place.
-    recovery: str = ""  # Which kind of recovery ended, or which phase of one.
+    recovery: str = ""  # The kind of recovery that ended, or the phase of one.

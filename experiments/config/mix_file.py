@@ -23,7 +23,7 @@ from faultline.simulator.failures.failure import (
     LASTS_NEEDED,
     Kind,
     Level,
-    no_failure_of,
+    kind_error,
 )
 from faultline.simulator.failures.mix import Cause
 from pydantic import (
@@ -168,7 +168,7 @@ class CauseTable(_Table):
                 raise ValueError(f"{name} is of kinds {', '.join(sorted(allowing))}; leave it out")
             if not stated and self.kind in needing:
                 raise ValueError(f"a failure of kind {self.kind} needs {name}")
-        wrong = no_failure_of(
+        wrong = kind_error(
             self.level, self.kind, self.factor is not None and self.factor.least > 1.0
         )
         if wrong is not None:

@@ -165,7 +165,7 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     recorded = RecordedFailures(**arrays, causes=tuple(reader.causes))
     if recorded and recorded.time_s.min() < 0.0:
-        recorded = recorded.taken(np.flatnonzero(recorded.time_s >= 0.0))
+        recorded = recorded.select(np.flatnonzero(recorded.time_s >= 0.0))
     recorded = recorded.in_order_of_time()
     _check_causes(recorded.causes, path)
     if not recorded:

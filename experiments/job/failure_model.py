@@ -22,7 +22,7 @@ from faultline.experiments.job.platform_files import (
     spec_of,
     switches_with_detours,
 )
-from faultline.simulator.conditions import drawn_outages, shared_out
+from faultline.simulator.conditions import drawn_outages, routable_causes
 from faultline.simulator.failures.dependence import Dependence
 from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
 from faultline.simulator.failures.failure import (
@@ -31,7 +31,7 @@ from faultline.simulator.failures.failure import (
     STOPPING,
     Failure,
     JobLayout,
-    no_failure_of,
+    kind_error,
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups
@@ -142,7 +142,7 @@ def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Fail
     striking = [one for one in causes if one.level == "switch" and one.kind in STOPPING]
     if not (around and striking):
         return None
-    shared, repair_s = shared_out(striking, fatal, len(around)), scenario.rejoin.repair_s
+    shared, repair_s = routable_causes(striking, fatal, len(around)), scenario.rejoin.repair_s
     return partial(drawn_outages, shared, layout.gpus, layout.groups, len(around), repair_s, seed)
 
 
@@ -298,7 +298,7 @@ def _check_parts(path: Path, recorded: RecordedFailures) -> None:
     kinds = recorded.level.astype(np.int16) * len(KINDS) + recorded.kind
     for code in np.unique(kinds * 2 + (recorded.factor > 1.0)).tolist():
         (level, kind), has_factor = divmod(code // 2, len(KINDS)), code % 2 == 1
-        wrong = no_failure_of(LEVELS[level], KINDS[kind], has_factor)
+        wrong = kind_error(LEVELS[level], KINDS[kind], has_factor)
         if wrong is not None:
             raise UserError(f"{path}: {LEVELS[level]}: {wrong}")
 

@@ -1,4 +1,4 @@
-"""Each group's failure clock: when it fails next.
+"""Each group's failure clock: the time of its next failure.
 
 A clock's life: it is *set* to the time of the next failure; at that time the failure is *due*; the
 training job or the restart *takes* it, and the clock is set again.
@@ -33,11 +33,11 @@ class FailureClocks(ABC):
     next_failure_s : list of float
         Time of each group's next failure, in seconds of simulated time; infinite without one.
     failures : int
-        Failures of groups taken so far; a failure that takes three groups down counts three times.
+        Failures of groups taken so far; a failure that stops three groups counts three times.
     failures_while_down : int
-        Those among them of groups that were down already.
+        How many of them struck groups that were down already.
     failures_by_cause : dict of str to int
-        Failures taken so far by cause; their sum is `failures`. Empty where causes are unknown.
+        Failures taken so far by cause; their sum is `failures`. Empty if causes are unknown.
     """
 
     next_failure_s: list[float]
@@ -47,7 +47,7 @@ class FailureClocks(ABC):
 
     @abstractmethod
     def collect(self, reported: bool = True) -> Sequence[Failure]:
-        """Return the failures since the last call that struck groups which were up.
+        """Return the failures since the last call of groups that were up.
 
         A failure of several groups is listed once per group. Failures that are not
         `reported` are dropped.
@@ -55,7 +55,7 @@ class FailureClocks(ABC):
 
     @abstractmethod
     def due(self, group: int) -> Failure | None:
-        """Return the failure that a group's clock is set to; None if it never fails again."""
+        """Return the next failure of a group; None if it never fails again."""
 
     @abstractmethod
     def take(self, group: int, noticed_s: float) -> None:
@@ -63,13 +63,13 @@ class FailureClocks(ABC):
 
     @abstractmethod
     def resume(self, group: int, up_s: float) -> None:
-        """Note that a group is up again; a fault that its repair missed recurs from then on."""
+        """Note that a group is up again; if its repair missed the fault, the fault recurs later."""
 
     @abstractmethod
     def take_while_down(self, group: int, until_s: float) -> None:
         """Take the failures of a group that is down, up to `until_s`.
 
-        They have no effect, but the clock runs on.
+        They have no effect, but the clock advances.
         """
 
     @abstractmethod
@@ -110,7 +110,7 @@ class RenewalClocks(FailureClocks):
         self._struck: list[tuple[float, int, int]] = []
         self._from_detection = rule == "from-detection"
         self._seed = seed
-        # Most of 100,000 groups never fail again, so streams are kept only for those that do.
+        # Most of 100,000 groups never fail again, so streams are kept only for groups that do.
         self._keeps_all = groups <= _FEW_GROUPS
         self._streams: dict[int, np.random.Generator] = {}
         self._blocks: list[list[float] | None] = [None] * groups
@@ -121,13 +121,16 @@ class RenewalClocks(FailureClocks):
 
     def collect(self, reported: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
-        return [self._failure(*which) for which in struck] if reported else ()
+        return [self._failure(*failure) for failure in struck] if reported else ()
 
     def due(self, group: int) -> Failure:
         return self._failure(self.next_failure_s[group], group, self._taken[group])
 
     def take(self, group: int, noticed_s: float) -> None:
-        happened_s = self._strike(group)
+        happened_s, index = self.next_failure_s[group], self._taken[group]
+        self._struck.append((happened_s, group, index))
+        self._taken[group] = index + 1
+        self.failures += 1
         begun_s = noticed_s if self._from_detection else happened_s
         interval_s = (self._blocks[group] or self._next_block(group)).pop()
         self.next_failure_s[group] = begun_s + interval_s
@@ -140,21 +143,12 @@ class RenewalClocks(FailureClocks):
             self._taken[group] += 1
 
     def take_at_occurrence(self, group: int) -> float:
-        happened_s = self._strike(group)
-        interval_s = (self._blocks[group] or self._next_block(group)).pop()
-        self.next_failure_s[group] = happened_s + interval_s
+        happened_s = self.next_failure_s[group]
+        self.take(group, happened_s)
         return happened_s
 
     def resume(self, group: int, up_s: float) -> None:
         """Do nothing: without known causes no fault recurs."""
-
-    def _strike(self, group: int) -> float:
-        happened_s = self.next_failure_s[group]
-        index = self._taken[group]
-        self._struck.append((happened_s, group, index))
-        self._taken[group] = index + 1
-        self.failures += 1
-        return happened_s
 
     def _failure(self, time_s: float, group: int, index: int) -> Failure:
         groups = range(group, group + 1)
@@ -165,12 +159,12 @@ class RenewalClocks(FailureClocks):
         return whole._replace(level=level, number=number, kind=kind)
 
     def _next_block(self, group: int) -> list[float]:
-        """Draw intervals of a group, several at a time for speed; the last is the next one."""
+        """Draw intervals of a group, several at a time for speed; they are used from the end."""
         is_first, drawn = self._blocks[group] is None, self._streams.get(group)
         if drawn is None:
             drawn = stream(self._seed, Purpose.GROUP_FAILURES, group)
             if not is_first:
-                # The first block was drawn from it before.
+                # A new stream has to skip the first block, which was drawn before.
                 self._distribution.sample(drawn, _BLOCK)
             if not is_first or self._keeps_all:
                 self._streams[group] = drawn
@@ -183,8 +177,8 @@ class EventClocks(FailureClocks):
     """Clocks that follow one sequence of failures, each of which may stop several groups.
 
     Failures happen at the sequence's times, whatever the job does: the rule is "renewal". The
-    failures of `batches` are in the order of time, some at a time. They are read only until each
-    group's next failure is known. The sequence never hits `spared` groups.
+    `batches` yield the failures in the order of time, several per batch. They are read only until
+    each group's next failure is known. The groups `spared` never fail.
     """
 
     def __init__(
@@ -223,7 +217,7 @@ class EventClocks(FailureClocks):
     def take_at_occurrence(self, group: int) -> float:
         failure = self._pass_over(group)
         self._struck.append(failure)
-        # The first of several failed groups has the faulty component.
+        # If several groups fail, the faulty component belongs to the first.
         if failure.recurs_s and group == failure.groups[0]:
             self._recurring[group] = failure
         return failure.time_s
@@ -231,13 +225,13 @@ class EventClocks(FailureClocks):
     def resume(self, group: int, up_s: float) -> None:
         failure = self._recurring.pop(group, None) if self._recurring else None
         if failure is not None:
-            delay_s, *others_s = failure.recurs_s
-            again = failure._replace(
-                time_s=up_s + delay_s, groups=range(group, group + 1), recurs_s=tuple(others_s)
+            delay_s, *further_s = failure.recurs_s
+            recurrence = failure._replace(
+                time_s=up_s + delay_s, groups=range(group, group + 1), recurs_s=tuple(further_s)
             )
             ahead = self._ahead[group]
-            place = sum(1 for other in ahead if other.time_s <= again.time_s)
-            ahead.insert(place, again)
+            place = sum(1 for earlier in ahead if earlier.time_s <= recurrence.time_s)
+            ahead.insert(place, recurrence)
             self.next_failure_s[group] = ahead[0].time_s
 
     def _pass_over(self, group: int) -> Failure:

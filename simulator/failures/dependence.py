@@ -17,8 +17,8 @@ _RECURS_AFTER_S = 660.0
 """Mean of the exponential time from a repair that missed the fault to the next failure: an
 automatic restart every 11 minutes (Lablup, 504 B200)."""
 _RECURS_AT_MOST = 6
-"""Consecutive repairs that miss a fault, before all around it is replaced: 73 tries in 12 chains
-(Lablup, 504 B200)."""
+"""Consecutive repairs that miss a fault, before all hardware around it is replaced: 73 tries in 12
+chains (Lablup, 504 B200)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Dependence:
     correlated_excess: float = 1.0
     # Mean of the exponential time from the first failure of a burst to each other one, in seconds.
     excess_within_s: float = 600.0
-    # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None if all are
+    # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None if all nodes are
     # alike.
     lemon_shape: float | None = None
     # Probability that a repair misses the fault, which then recurs.
@@ -45,7 +45,7 @@ class Dependence:
 
 
 class DependentFailures:
-    """Adds the dependence to failures of a run that were drawn independently."""
+    """Adds bursts and recurrences to failures that were drawn independently."""
 
     def __init__(self, dependence: Dependence, layout: JobLayout, seed: int) -> None:
         self._dependence = dependence
@@ -55,7 +55,7 @@ class DependentFailures:
 
     def followers(self, failures: Iterable[Failure]) -> list[Failure]:
         """Return the further failures of the bursts that some failures start, in no order."""
-        dependence, layout, found = self._dependence, self._layout, []
+        dependence, layout, further = self._dependence, self._layout, []
         if dependence.correlated_excess <= 1.0:
             return []
         for failure in failures:
@@ -64,10 +64,10 @@ class DependentFailures:
                 gpu = int(self._bursts.integers(layout.gpus))
                 number = gpu // (layout.gpus_per_component(failure.level) or 1)
                 groups = layout.groups_of(failure.level, number)
-                found.append(
+                further.append(
                     failure._replace(time_s=failure.time_s + after_s, number=number, groups=groups)
                 )
-        return found
+        return further
 
     def with_recurrences(self, failures: Sequence[Failure]) -> list[Failure]:
         """Return failures, given in the order of time, with their recurrences."""

@@ -1,4 +1,4 @@
-"""A failure: what broke, when, why, and which groups went down with it."""
+"""A failure: the broken component, its time and cause, and the groups that it stops."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple, get_args
 Level = Literal[
     "gpu", "nvlink", "pcie", "adapter", "host", "domain", "switch", "cable", "group", "job"
 ]
-"""What kind of component fails; each GPU has a link to NVLink's switches, one to its adapter (PCIe)
-and that adapter; "domain" is a scale-up domain, "cable" is between two switches, "job" is
-everything at once."""
+"""Kind of component that fails. Each GPU has a link to NVLink's switches, a network adapter, and a
+link to that adapter (PCIe). A "domain" is a scale-up domain, a "cable" connects two switches, and
+"job" is the whole job at once."""
 
 Kind = Literal[
     "hardware",
@@ -25,10 +25,10 @@ Kind = Literal[
     "planned",
     "storage",
 ]
-"""What kind of failure it is.
+"""Kind of failure.
 
 hardware, network, software, preemption
-    A component stops: a machine is broken, the network between machines, a process; or machines
+    A component stops: a machine, the network between machines or a process is broken, or machines
     are taken away.
 slow
     A component is slower by a factor for a while.
@@ -39,7 +39,7 @@ partial
 hang
     A collective does not end before its time-out, although nothing is broken.
 corrupt
-    From the onset on a component computes wrong results, until this is detected.
+    A component computes wrong results until this is detected.
 planned
     Maintenance, announced ahead.
 storage
@@ -60,7 +60,7 @@ FACTOR_NEEDED: frozenset[Kind] = frozenset({"slow"})
 FACTOR_ALLOWED: frozenset[Kind] = FACTOR_NEEDED | {"partial"}
 
 TO_THE_NETWORK: frozenset[Level] = frozenset({"pcie", "adapter"})
-"""Components on a GPU's way to the network; others of the server replace a lost one."""
+"""Components between a GPU and the network; those of the server's other GPUs replace a lost one."""
 
 OF_ONE_GPU: frozenset[Level] = TO_THE_NETWORK | {"gpu", "nvlink"}
 """Components that each GPU has once, numbered like the GPUs."""
@@ -72,7 +72,7 @@ _KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
 """Kinds for a cable between switches, which stops no GPU: messages are slower or rerouted."""
 
 
-def no_failure_of(level: Level, kind: Kind, has_factor: bool) -> str | None:
+def kind_error(level: Level, kind: Kind, has_factor: bool) -> str | None:
     """Return the error message for a kind of failure that a level cannot have."""
     if level == "cable" and kind not in _KINDS_OF_CABLES:
         known = ", ".join(sorted(_KINDS_OF_CABLES))
@@ -99,7 +99,7 @@ class Failure(NamedTuple):
     level: Level  # What kind of component is hit.
     number: int  # Number of the component at its level, from 0.
     cause: str  # Name of the cause.
-    kind: Kind  # What kind of repair it calls for.
+    kind: Kind  # Kind of failure; the repair depends on it.
     repair_s: float | None  # Seconds to repair the component; None if not stated.
     groups: range  # Groups that stop or are affected: all that have GPUs on the component.
     # Duration of kinds that do not stop it, in seconds: of the condition, until a hang times out,
@@ -107,7 +107,7 @@ class Failure(NamedTuple):
     lasts_s: float = 0.0
     # How many times as long a slow component takes, or the remaining share of a network.
     factor: float = 1.0
-    # Seconds from each time that it is up again to the next failure by the same fault.
+    # Seconds from each repair that misses the fault to the next failure by it.
     recurs_s: tuple[float, ...] = ()
 
     @property
@@ -132,8 +132,8 @@ class JobLayout:
 
     groups: int  # Number of groups.
     gpus_per_group: int  # GPUs g of a group.
-    # GPUs of a host, of a scale-up domain, and of a switch; 0 of a switch without which every GPU
-    # stays connected.
+    # GPUs of a host, of a scale-up domain, and of a switch; 0 for the switch if all GPUs stay
+    # connected without it.
     gpus_per_host: int
     gpus_per_domain: int
     gpus_per_switch: int
@@ -165,7 +165,7 @@ class JobLayout:
     def components(self, level: Level) -> int:
         """Return the number of a level's components, the last one perhaps incomplete.
 
-        Only a platform can count components that stop no GPU; for these it is the number of GPUs.
+        For components that stop no GPU, which only a platform can count, it is the number of GPUs.
         """
         return -(-self.gpus // (self.gpus_per_component(level) or 1))
 
@@ -185,7 +185,7 @@ class JobLayout:
     def machines_of(self, failure: Failure) -> int:
         """Return the number of machines that a failure stops: all hosts with GPUs on its component.
 
-        A group fails with one of its machines.
+        The failure of a group stops one machine.
         """
         if failure.level == "group":
             return 1
@@ -195,8 +195,8 @@ class JobLayout:
     def hosts_losing_memory(self, failure: Failure) -> range:
         """Return the hosts whose memory is lost by a failure.
 
-        Hardware is replaced per server, so a broken GPU means the loss of its host's memory. So
-        does a preempted server, and nothing else.
+        Hardware is replaced per server, so a broken GPU means the loss of its host's memory. The
+        only other kind that loses it is a preempted server.
         """
         if failure.kind not in ("hardware", "preemption"):
             return range(0)
@@ -211,7 +211,7 @@ class JobLayout:
         first, last = (self.groups_of("host", host) for host in (hosts[0], hosts[-1]))
         return range(first.start, last.stop)
 
-    def share_felt(self, level: Level, group: int) -> float:
+    def share_stopping(self, level: Level, group: int) -> float:
         """Return the share of the job's GPUs whose component stops `group` when it fails."""
         size = self.gpus_per_component(level)
         if not size:

@@ -2,8 +2,9 @@
 
 All components of a level are alike. So the failures of a cause are drawn for the whole job, and
 then the component of each failure. For a memoryless cause this equals one clock per component: the
-superposition of Poisson processes is one, whose points fall on each by its share of the rate. The
-number of random streams is that of the causes, whatever the number of GPUs.
+superposition of Poisson processes is a Poisson process, and each of its points belongs to a
+component with the probability of that component's share of the rate. The number of random streams
+depends on the number of causes, not of GPUs.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class CauseMix(FailureSequence):
 
     mixed: tuple[Cause, ...]  # The causes, at least one.
     layout: JobLayout  # Which GPUs share which components.
-    # The failures of kinds that stop nothing at first, but stop a component later.
+    # Which failures of kinds that stop nothing at first stop a component later.
     reactions: Reactions = field(default_factory=Reactions)
     # How failures that stop components depend on each other.
     dependence: Dependence = field(default_factory=Dependence)
@@ -78,13 +79,12 @@ class CauseMix(FailureSequence):
     @property
     def _stopping(self) -> tuple[tuple[Cause, float], ...]:
         """The causes that stop groups, with their rates per GPU, in 1/s."""
-        most = (
-            (cause, cause.rate_per_gpu_s * self.reactions.stopping_share(
-                cause.level, cause.kind, cause.lasts, cause.factors[1]
-            ))
+        share = self.reactions.stopping_share
+        rates = [
+            cause.rate_per_gpu_s * share(cause.level, cause.kind, cause.lasts, cause.factors[1])
             for cause in self.mixed
-        )  # fmt: skip
-        return tuple((cause, rate) for cause, rate in most if rate > 0.0)
+        ]
+        return tuple((cause, rate) for cause, rate in zip(self.mixed, rates, strict=True) if rate)
 
     @property
     def mtbf_s(self) -> float:
@@ -93,11 +93,11 @@ class CauseMix(FailureSequence):
 
     def hardware_shares(self) -> dict[Level, float]:
         """Return the share of all failures that break hardware, by the level that they strike."""
-        whole = sum(rate for _, rate in self._stopping)
+        total = sum(rate for _, rate in self._stopping)
         shares: dict[Level, float] = {}
         for cause, rate in self._stopping:
             if cause.kind in ("hardware", "slow", "preemption"):
-                shares[cause.level] = shares.get(cause.level, 0.0) + rate / whole
+                shares[cause.level] = shares.get(cause.level, 0.0) + rate / total
         return shares
 
     def survival(self, time_s: float) -> float:
@@ -109,7 +109,7 @@ class CauseMix(FailureSequence):
         for cause, rate in self._stopping:
             by_level[cause.level] = by_level.get(cause.level, 0.0) + rate * cause.at_once
         worst = max(
-            sum(rate * self.layout.share_felt(level, group) for level, rate in by_level.items())
+            sum(rate * self.layout.share_stopping(level, group) for level, rate in by_level.items())
             for group in range(self.layout.groups)
         )
         excess = self.dependence.correlated_excess
@@ -119,34 +119,36 @@ class CauseMix(FailureSequence):
         return frozenset()
 
     def batches(self, seed: int) -> Iterator[list[Failure]]:
-        """Yield the failures that stop groups, about as many at a time as there are groups.
+        """Yield the failures that stop groups, in batches of about one failure per group.
 
         They are in the order of time. The sequence does not depend on the size of a batch.
         """
         if not self._stopping:
             return
         factors = self.dependence.node_factors(self.layout.components("host"), seed)
-        drawn = [_CauseStream(one, self.layout, seed, factors) for one, _ in self._stopping]
+        streams = [_CauseStream(cause, self.layout, seed, factors) for cause, _ in self._stopping]
         dependent = DependentFailures(self.dependence, self.layout, seed)
-        until_s, ahead_s = 0.0, max(_BLOCK, self.layout.groups) * self.mtbf_s
-        coming: list[Failure] = []
+        until_s, batch_s = 0.0, max(_BLOCK, self.layout.groups) * self.mtbf_s
+        pending: list[Failure] = []
         while True:
-            until_s += ahead_s
-            begun = (self.reactions.stop(one) for each in drawn for one in each.until(until_s))
-            stops = [failure for failure in begun if failure is not None]
-            # Sorted first, as later draws are made in the order of time.
+            until_s += batch_s
+            drawn = (failure for each in streams for failure in each.until(until_s))
+            stops = [
+                stop for failure in drawn if (stop := self.reactions.stop(failure)) is not None
+            ]
+            # Sorted here, because the draws of bursts follow the order of time.
             stops.sort(key=_time_s)
-            coming += stops
-            coming += dependent.followers(stops)
-            coming.sort(key=_time_s)
-            here = bisect_right(coming, until_s, key=_time_s)
-            batch, coming = coming[:here], coming[here:]
+            pending += stops
+            pending += dependent.followers(stops)
+            pending.sort(key=_time_s)
+            end = bisect_right(pending, until_s, key=_time_s)
+            batch, pending = pending[:end], pending[end:]
             yield dependent.with_recurrences(batch)
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
         factors = self.dependence.node_factors(self.layout.components("host"), seed)
-        others = (cause for cause in self.mixed if cause.kind not in STOPPING)
-        streams = [_CauseStream(one, self.layout, seed, factors) for one in others]
+        causes = (cause for cause in self.mixed if cause.kind not in STOPPING)
+        streams = [_CauseStream(cause, self.layout, seed, factors) for cause in causes]
         return merge(*(each.conditions(self.reactions) for each in streams), key=_time_s)
 
 
@@ -172,23 +174,23 @@ class _CauseStream:
             self._factors = stream(seed, Purpose.CAUSE_FACTORS, index)
         if cause.at_once > 1.0:
             self._sizes = stream(seed, Purpose.CAUSE_SIZES, index)
-        self._nodes = None
-        self._slowness = 1.0
+        self._summed_factors = None
+        self._interval_factor = 1.0
         if factors is not None and cause.level in ON_ONE_NODE:
-            self._nodes = np.cumsum(factors)
-            self._slowness = len(factors) / float(self._nodes[-1])
+            self._summed_factors = np.cumsum(factors)
+            self._interval_factor = len(factors) / float(self._summed_factors[-1])
         self._last_s = 0.0
         self._drawn = self._failures()
         self._next = next(self._drawn)
 
     def until(self, time_s: float) -> Iterator[Failure]:
-        """Yield the failures up to `time_s`, in seconds, that have not been yielded yet."""
+        """Yield the next failures up to `time_s`, in seconds."""
         while self._next.time_s <= time_s:
             yield self._next
             self._next = next(self._drawn)
 
     def conditions(self, reactions: Reactions) -> Iterator[Failure]:
-        """Yield the condition that each failure means for the job."""
+        """Yield the condition that each failure causes for the job."""
         while True:
             condition = reactions.condition(self._next)
             if condition is not None:
@@ -199,16 +201,16 @@ class _CauseStream:
         cause, layout = self._cause, self._layout
         while True:
             intervals_s = self._between.sample(self._times, _BLOCK)
-            times_s = (self._last_s + self._slowness * np.cumsum(intervals_s)).tolist()
+            times_s = (self._last_s + self._interval_factor * np.cumsum(intervals_s)).tolist()
             self._last_s = times_s[-1]
-            # A GPU is drawn, not a component, so that one with fewer GPUs fails less often.
+            # A GPU is drawn, not a component: a component with fewer GPUs fails less often.
             gpus = self._places.integers(0, layout.gpus, _BLOCK).tolist()
             repairs_s = cause.repair.sample(self._repairs, _BLOCK) if cause.repair else None
             lengths_s = cause.lasts.sample(self._lengths, _BLOCK) if cause.lasts else None
             least, most = cause.factors
             factors = self._factors.uniform(least, most, _BLOCK).tolist() if most > 1.0 else None
             for place, (time_s, gpu) in enumerate(zip(times_s, gpus, strict=True)):
-                for number in self._struck_with(gpu):
+                for number in self._struck_numbers(gpu):
                     yield Failure(
                         time_s,
                         cause.level,
@@ -221,13 +223,13 @@ class _CauseStream:
                         factors[place] if factors else 1.0,
                     )
 
-    def _struck_with(self, gpu: int) -> list[int]:
-        """Return the components that are struck at once, that of `gpu` first."""
+    def _struck_numbers(self, gpu: int) -> list[int]:
+        """Return the numbers of the components struck at once; the first is that of `gpu`."""
         layout, size = self._layout, self._layout.gpus_per_component(self._cause.level) or 1
-        if self._nodes is not None:
-            # If nodes differ, the GPU belongs to a node drawn by its share of the rate.
-            where = self._places.random() * self._nodes[-1]
-            node = int(self._nodes.searchsorted(where, side="right"))
+        if self._summed_factors is not None:
+            # If nodes differ, a node is drawn by its share of the rate.
+            place = self._places.random() * self._summed_factors[-1]
+            node = int(self._summed_factors.searchsorted(place, side="right"))
             first = node * layout.gpus_per_host
             gpu = min(first + gpu % layout.gpus_per_host, layout.gpus - 1)
         numbers = [gpu // size]
@@ -235,9 +237,9 @@ class _CauseStream:
             wanted = self._sizes.geometric(1.0 / self._cause.at_once)
             wanted = min(wanted, layout.components(self._cause.level))
             while len(numbers) < wanted:
-                other = int(self._sizes.integers(layout.gpus)) // size
-                if other not in numbers:
-                    numbers.append(other)
+                number = int(self._sizes.integers(layout.gpus)) // size
+                if number not in numbers:
+                    numbers.append(number)
         return numbers
 
 

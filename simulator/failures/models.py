@@ -25,12 +25,12 @@ class FailureModel(ABC):
     def mtbf_s(self) -> float:
         """Mean time between two failures of the whole system, in seconds.
 
-        A failure that takes several groups down is one.
+        A failure that stops several groups counts once.
         """
 
     @abstractmethod
     def group_failure_rate(self) -> GroupFailureRate:
-        """Return the failures of a group per second, by the time since the job began."""
+        """Return the failures per second of one group, by the time since the job began."""
 
     @abstractmethod
     def survival(self, time_s: float) -> float:
@@ -47,7 +47,7 @@ class FailureModel(ABC):
 
 @dataclass(frozen=True)
 class IndependentGroups(FailureModel):
-    """Every group fails independently, by a renewal process."""
+    """Groups that fail independently of each other, each by a renewal process."""
 
     distribution: Distribution  # Time between two failures of one group.
     groups: int  # Number of groups.
@@ -103,16 +103,16 @@ class FailureSequence(FailureModel):
 
     @abstractmethod
     def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
-        """Yield the failures that stop groups, some at a time, in the order of time; may end."""
+        """Yield the failures that stop groups in batches, in the order of time; may end."""
 
     @abstractmethod
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        """Yield the failures that stop nothing, or nothing yet, in the order of time."""
+        """Yield the failures that stop nothing, or not at first, in the order of time."""
 
     def group_failure_rate(self) -> GroupFailureRate:
         """Return the mean failures of a group per second, the same at all times.
 
-        A failure that stops several groups is at least as bad as one, and counts as one.
+        A failure that stops several groups counts once.
         """
         return constant_rate(1.0 / (self.mtbf_s * self.groups_of_job))
 

@@ -1,7 +1,7 @@
-"""Reactions of a job to each kind of failure that do not depend on the job's progress.
+"""Reactions of a job to kinds of failures, as far as they do not depend on its progress.
 
-A failure of a kind that stops nothing becomes a condition under which the job goes on for a while,
-a later stop, or both. This follows from the failure alone, so it is the same for all schemes.
+A failure that stops nothing at first becomes a condition under which the job goes on for a while, a
+later stop, or both. This depends on the failure alone, so it is the same for all schemes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from faultline.strategies.stragglers import StragglerPolicy
 
 @dataclass(frozen=True, slots=True)
 class SlowResponse:
-    """Mitigation of stragglers that stay in the job, and the work that can be dealt."""
+    """Mitigation of stragglers that stay in the job, and the work that it can redistribute."""
 
     policy: StragglerPolicy  # The remedies, and when each is due.
     micro_batches: int  # Micro-batches of a group.
@@ -37,15 +37,15 @@ class Reactions:
     hang: Literal["restart", "abort"] = "restart"
     # Time-out of a hang, in seconds, if the failure does not state it.
     hang_timeout_s: float = 600.0
-    # "drain": the job saves and restarts at the end of the notice. "migrate": a machine prepared
-    # meanwhile takes over. "wait": the job restarts with the next failure, at the latest
+    # "drain": the job saves and restarts when maintenance starts. "migrate": a machine that was
+    # prepared before takes over. "wait": the job restarts at the next failure, but no later than
     # `planned_limit_s` after the notice.
     planned: Literal["drain", "migrate", "wait"] = "drain"
     planned_limit_s: float = 86_400.0  # ByteRobust (arXiv 2509.16293): code changes wait 24 h.
     migrate_s: float = 0.0  # Seconds that the job waits while a machine takes over.
-    # Levels of components that stop no group, however long they are slow or away.
+    # Levels of components that stop no group, however long they are slow or unavailable.
     spared: frozenset[Level] = frozenset({"cable"})
-    validation_share: float = 0.0  # Share of all compute that is done twice to find corruption.
+    validation_share: float = 0.0  # Share of all compute that is repeated to detect corruption.
 
     def stop(self, failure: Failure) -> Failure | None:
         """Return the failure by which a component finally stops; None if it never does."""
@@ -63,7 +63,7 @@ class Reactions:
         )
 
     def condition(self, failure: Failure) -> Failure | None:
-        """Return the condition that the failure means, with its duration; None if the job stops."""
+        """Return the failure with the duration of its condition; None if it stops a component."""
         if failure.kind in STOPPING:
             return None
         lasts_s = min(failure.lasts_s, self._stops_after_s(failure))

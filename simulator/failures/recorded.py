@@ -38,7 +38,7 @@ class RecordedFailures(Sequence[Failure]):
     cause: NDArray[np.int32]
     kind: NDArray[np.int8]
     repair_s: NDArray[np.float64]
-    # The groups that stop, the last one excluded.
+    # The first group that stops, and the one after the last.
     first_group: NDArray[np.int32]
     end_group: NDArray[np.int32]
     # As in `Failure`.
@@ -49,31 +49,31 @@ class RecordedFailures(Sequence[Failure]):
     @classmethod
     def of(cls, failures: Iterable[Failure]) -> RecordedFailures:
         """Return failures in columns."""
-        found = list(failures)
-        causes = tuple(dict.fromkeys(failure.cause for failure in found))
+        rows = list(failures)
+        causes = tuple(dict.fromkeys(failure.cause for failure in rows))
         columns: dict[str, list[Any]] = {
-            "time_s": [each.time_s for each in found],
-            "level": [LEVELS.index(each.level) for each in found],
-            "number": [each.number for each in found],
-            "cause": [causes.index(each.cause) for each in found],
-            "kind": [KINDS.index(each.kind) for each in found],
-            "repair_s": [nan if each.repair_s is None else each.repair_s for each in found],
-            "first_group": [each.groups.start for each in found],
-            "end_group": [each.groups.stop for each in found],
-            "lasts_s": [each.lasts_s for each in found],
-            "factor": [each.factor for each in found],
+            "time_s": [row.time_s for row in rows],
+            "level": [LEVELS.index(row.level) for row in rows],
+            "number": [row.number for row in rows],
+            "cause": [causes.index(row.cause) for row in rows],
+            "kind": [KINDS.index(row.kind) for row in rows],
+            "repair_s": [nan if row.repair_s is None else row.repair_s for row in rows],
+            "first_group": [row.groups.start for row in rows],
+            "end_group": [row.groups.stop for row in rows],
+            "lasts_s": [row.lasts_s for row in rows],
+            "factor": [row.factor for row in rows],
         }
         return cls(**{name: as_column(name, each) for name, each in columns.items()}, causes=causes)
 
-    def taken(self, which: slice | NDArray[np.int64]) -> RecordedFailures:
-        """Return some of them."""
-        return replace(self, **{name: getattr(self, name)[which] for name in COLUMN_TYPES})
+    def select(self, rows: slice | NDArray[np.int64]) -> RecordedFailures:
+        """Return the failures in some rows, by their numbers."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMN_TYPES})
 
     def in_order_of_time(self) -> RecordedFailures:
-        """Return them sorted; those of the same time keep their order."""
+        """Return the failures sorted; those of the same time keep their order."""
         if np.all(self.time_s[1:] >= self.time_s[:-1]):
             return self
-        return self.taken(np.argsort(self.time_s, kind="stable"))
+        return self.select(np.argsort(self.time_s, kind="stable"))
 
     def later(self, delay_s: float) -> RecordedFailures:
         """Return the same failures, `delay_s` seconds later."""
@@ -83,19 +83,19 @@ class RecordedFailures(Sequence[Failure]):
         return len(self.time_s)
 
     @overload
-    def __getitem__(self, which: int) -> Failure: ...
+    def __getitem__(self, row: int) -> Failure: ...
     @overload
-    def __getitem__(self, which: slice) -> RecordedFailures: ...
-    def __getitem__(self, which: int | slice) -> Failure | RecordedFailures:
-        if isinstance(which, slice):
-            return self.taken(which)
-        place = range(len(self))[which]
-        return next(iter(self.taken(slice(place, place + 1))))
+    def __getitem__(self, row: slice) -> RecordedFailures: ...
+    def __getitem__(self, row: int | slice) -> Failure | RecordedFailures:
+        if isinstance(row, slice):
+            return self.select(row)
+        place = range(len(self))[row]
+        return next(iter(self.select(slice(place, place + 1))))
 
     def chunks(self) -> Iterator[list[Failure]]:
-        """Yield the failures, some at a time."""
+        """Yield the failures, 4,096 at a time."""
         for start in range(0, len(self), _CHUNK):
-            some = self.taken(slice(start, start + _CHUNK))
+            some = self.select(slice(start, start + _CHUNK))
             yield [
                 Failure(
                     time_s,

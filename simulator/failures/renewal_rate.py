@@ -38,8 +38,8 @@ def constant_rate(rate_per_s: float) -> GroupFailureRate:
 def renewal_rate(distribution: Distribution) -> GroupFailureRate:
     """Tabulate the renewal density of a distribution up to four times its mean.
 
-    A group whose clock runs on through restarts is a renewal process that starts at time 0. With a
-    Weibull shape below 1 it fails more often at first, and at 1 / mean in the long run.
+    The failures of a group whose clock runs on through restarts are a renewal process from time 0
+    on. With a Weibull shape below 1 it fails more often at first; its rate tends to 1 / mean.
 
     The renewal equation M(t) = F(t) + int M(t - u) dF(u) is solved by the Riemann-Stieltjes
     midpoint rule (Xie 1989, "On the solution of renewal-type integral equations"); the rate of an

@@ -25,7 +25,7 @@ class Trace(FailureSequence):
     span_s: float  # How long was recorded, in seconds: positive, and not before the last failure.
     # After `span_s` no further failures happen, or the trace repeats.
     after_end: AfterEnd = "none"
-    others: tuple[Failure, ...] = ()  # Failures that stop nothing, in the order of time.
+    disturbing: tuple[Failure, ...] = ()  # Failures that stop nothing, in the order of time.
 
     def __post_init__(self) -> None:
         if not isinstance(self.recorded, RecordedFailures):
@@ -48,8 +48,8 @@ class Trace(FailureSequence):
 
     @property
     def disturbance_causes(self) -> tuple[str, ...]:
-        """Names of the causes of the others, sorted."""
-        return tuple(sorted({failure.cause for failure in self.others}))
+        """Names of the causes of failures that stop nothing, sorted."""
+        return tuple(sorted({failure.cause for failure in self.disturbing}))
 
     @property
     def mtbf_s(self) -> float:
@@ -67,14 +67,14 @@ class Trace(FailureSequence):
             for failed_s, first, end in zip(
                 columns.time_s + round_s, columns.first_group, columns.end_group, strict=True
             ):
-                hit = slice(first, end)
+                struck = slice(first, end)
                 # The gap before the first failure is NaN, which fmax ignores.
-                longest_s[hit] = np.fmax(longest_s[hit], failed_s - last_s[hit])
-                last_s[hit] = failed_s
+                longest_s[struck] = np.fmax(longest_s[struck], failed_s - last_s[struck])
+                last_s[struck] = failed_s
         return float(longest_s[~np.isnan(last_s)].min() > time_s)
 
     def spared(self) -> frozenset[int]:
-        # Each failure adds one hit from its first group on, and removes it after its last.
+        # Each failure adds one from its first group on, and takes it away after its last.
         changes = np.zeros(self.groups + 1, dtype=np.int64)
         np.add.at(changes, self._columns.first_group, 1)
         np.add.at(changes, self._columns.end_group, -1)
@@ -88,9 +88,9 @@ class Trace(FailureSequence):
             yield from self._columns.later(times * self.span_s).chunks()
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        yield from self.others
+        yield from self.disturbing
         times = 0
-        while self.after_end == "repeat" and self.others:
+        while self.after_end == "repeat" and self.disturbing:
             times += 1
-            for one in self.others:
-                yield one._replace(time_s=one.time_s + times * self.span_s)
+            for failure in self.disturbing:
+                yield failure._replace(time_s=failure.time_s + times * self.span_s)

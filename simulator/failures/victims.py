@@ -22,9 +22,9 @@ class ComponentChoice:
 
 
 class Victims:
-    """A component of the group, drawn uniformly for each failure.
+    """Draws the component of a group that each failure strikes, uniformly.
 
-    The draw depends on the seed, the group and the number of the failure only. A group's stream is
+    The draw depends only on the seed, the group and the number of the failure. A group's stream is
     made at its first use, which most runs never reach. Only its latest draws are kept; older ones
     are drawn again when requested.
     """
@@ -40,11 +40,11 @@ class Victims:
         The group has had `index` failures before.
         """
         layout, level = self._choice.layout, self._choice.level
-        where, what = self._uniforms(group, index)
-        kind: Kind = "hardware" if what < self._choice.hardware_share else "software"
+        gpu_share, kind_share = self._uniforms(group, index)
+        kind: Kind = "hardware" if kind_share < self._choice.hardware_share else "software"
         if level == "group":
             return level, group, kind
-        gpu = group * layout.gpus_per_group + int(where * layout.gpus_per_group)
+        gpu = group * layout.gpus_per_group + int(gpu_share * layout.gpus_per_group)
         return level, gpu // layout.gpus_per_component(level), kind
 
     def _uniforms(self, group: int, index: int) -> tuple[float, float]:

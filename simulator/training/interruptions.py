@@ -15,7 +15,7 @@ from faultline.strategies.stragglers import Remedy
 
 
 class Interruptions:
-    """Reacts to events that are no failure of a group."""
+    """Reacts to stragglers, and to failures that stop no group."""
 
     def __init__(
         self, state: TrainingState, saver: Saver, machines: Machines, restarter: Restarter
@@ -24,9 +24,9 @@ class Interruptions:
         self._machines, self._restarter = machines, restarter
 
     def react(self) -> Generator[Phase, Outcome, bool]:
-        """React to events since the last call, and to stragglers that are found.
+        """React to the events since the last call, or take a remedy that is due.
 
-        Returns whether there were any.
+        Returns whether there was anything to react to.
         """
         conditions, now_s = self._state.conditions, self._state.progress.now_s
         if conditions.next_change_s > now_s:
@@ -45,9 +45,9 @@ class Interruptions:
     def _take(self, remedy: Remedy) -> Generator[Phase, Outcome, None]:
         """Apply a remedy against stragglers."""
         state, now_s = self._state, self._state.progress.now_s
-        leaving = state.response.take(remedy, now_s)
+        evicted = state.response.take(remedy, now_s)
         if remedy.name == "restart":
-            self._machines.lack([now_s + state.work.repair_s] * leaving)
+            self._machines.add_failed([now_s + state.work.repair_s] * evicted)
             yield from self._saver.save()
             yield from self._restarter.restart_unbroken(is_expected=True)
             return
@@ -81,14 +81,14 @@ class Interruptions:
         elif failure.kind == "planned" and reactions.planned == "migrate":
             state.spend("reconfigure", (yield Stall(state.members, reactions.migrate_s)))
         elif failure.kind == "planned" and failure.time_s > restarter.restarted_s:
-            # A job that has notice saves its state first.
+            # If maintenance was announced, the job saves its state first.
             if failure.lasts_s > 0.0:
                 yield from self._saver.save()
-            self._machines.lack_for((failure,))
+            self._machines.add_lost_to((failure,))
             yield from restarter.restart_unbroken(is_expected=True)
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
-        """Let the next step's collective hang until its time-out; then follow the rules."""
+        """Let the next step's collective hang until its time-out; restart if the rules say so."""
         state = self._state
         yield from self._lose_a_step()
         state.spend("detection", (yield Stall(state.members, timeout_s)))

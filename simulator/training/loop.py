@@ -29,9 +29,9 @@ TrainingLoop = Generator[Phase, Outcome, None]
 class Training:
     """A job under a scheme: steps, and what comes between them.
 
-    Each `Event` is passed to `record`, those of steps only if `records_steps`; without it runs are
-    faster. After every checkpoint `on_checkpoint` is called with the completed steps and the
-    simulated time, for progress displays.
+    Each `Event` is passed to `record`. Events of steps are passed only if `records_steps`, because
+    runs without them are faster. After every checkpoint `on_checkpoint` is called with the
+    completed steps and the simulated time, for progress displays.
 
     Attributes
     ----------
@@ -84,53 +84,51 @@ class Training:
                     continue
             state.disturbed = False
             outcome, costs = (yield step.compute), step.costs
-            batches, reduced = costs.batches, (yield step.all_reduce)
-            missing, ended_s, disturbed_s = reduced.missing, outcome.now_s, outcome.disturbed_s
+            batches, all_reduced = costs.batches, (yield step.all_reduce)
+            missing, ended_s, disturbed_s = all_reduced.missing, outcome.now_s, outcome.disturbed_s
             if missing and holds_last_step:
                 state.before_failure = state.to_save(progress.now_s)
             if missing and simulates_steps:
-                # In a step that breaks, the cost of a copy and the wait for a failed rank overlap.
-                ended_s, disturbed_s = self._end_of_broken(costs, reduced.now_s), 0.0
+                # In a broken step the delay by a copy and the wait for a failed rank overlap.
+                ended_s, disturbed_s = self._book_broken_passes(costs, all_reduced.now_s), 0.0
             seconds["checkpoint"] += disturbed_s
             state.book_compute(costs, 1, ended_s - progress.now_s - disturbed_s)
+            progress.now_s = ended_s
             if missing:
-                progress.now_s = ended_s
-                if not (yield from self._repair(reduced)):
-                    yield from self._come_back()
+                if not (yield from self._repair(all_reduced)):
                     continue
                 # A group that has been dropped adds nothing to the step.
                 batches = state.step.costs.batches
-                self._book_less(costs, batches)
+                self._book_untrained(costs, batches)
             else:
-                seconds["checkpoint"] += reduced.disturbed_s
-                reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
-                state.book_all_reduce(reduced_s, costs.reduced_share)
-                progress.now_s = reduced.now_s
+                self._book_all_reduce(all_reduced, costs)
             if self._commit(step, batches):
                 yield from self._end_step(step.down)
 
     def _goes_on(self) -> bool:
-        """Return whether the job neither gives up nor is out of time."""
+        """Return whether the job has time left and has not given up."""
         gives_up = self.state.restarts_since_save >= self._most_restarts
         return self.progress.now_s < self._limit_s and not gives_up
 
-    def _come_back(self) -> Generator[Phase, Outcome, None]:
-        """Restart after a lost step, unless the job has given up."""
-        if self._goes_on():
-            yield from self.restarter.restart()
+    def _book_all_reduce(self, outcome: Outcome, costs: StepCosts) -> None:
+        """Book the successful all-reduce of a step."""
+        duration_s = outcome.now_s - self.progress.now_s - outcome.disturbed_s
+        self.state.seconds["checkpoint"] += outcome.disturbed_s
+        self.state.book_all_reduce(duration_s, costs.reduced_share)
+        self.progress.now_s = outcome.now_s
 
-    def _book_less(self, costs: StepCosts, batches: Batches) -> None:
-        """Book a step that trains less than was computed for it."""
+    def _book_untrained(self, costs: StepCosts, batches: Batches) -> None:
+        """Book as degraded the compute of a step that trains fewer batches than planned."""
         if batches is not costs.batches:
-            less_s = costs.useful_s * (1.0 - batches.trained / costs.batches.trained)
-            self.state.seconds["compute"] -= less_s
-            self.state.seconds["degraded"] += less_s
+            untrained_s = costs.useful_s * (1.0 - batches.trained / costs.batches.trained)
+            self.state.seconds["compute"] -= untrained_s
+            self.state.seconds["degraded"] += untrained_s
 
-    def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
-        """Return when the passes of a broken step end whose failure is noticed at `noticed_s`.
+    def _book_broken_passes(self, costs: StepCosts, noticed_s: float) -> float:
+        """Return when the passes of a step end if its failure is noticed at `noticed_s`.
 
-        Ranks that wait for a failed one wait until it is noticed. If the slowest rank is the
-        failed one, the others end sooner than planned, and less time is degraded.
+        Ranks that wait for a failed rank wait until the failure is noticed. If the slowest rank has
+        failed, the others end sooner than planned: that time is booked as waiting, not as degraded.
         """
         nominal_end_s = self.progress.now_s + costs.nominal_s
         ended_s = min(nominal_end_s, noticed_s)
@@ -144,17 +142,20 @@ class Training:
         state, progress = self.state, self.progress
         progress.completed_steps += 1
         if progress.completed_steps <= state.loaded.steps:
-            # The step was saved already and is repeated: it counts as it did.
+            # A step that was saved before counts the same batches when it is repeated.
             progress.take_back(state.loaded.booked)
             batches = state.loaded.last
         progress.train(1, batches)
         if state.records_steps:
             state.log(EventKind.STEP, stacks=step.compute.stacks)
-        is_below = progress.completed_steps < state.due_step and progress.now_s < state.due_s
-        return not is_below or state.is_done()
+        is_due = progress.completed_steps >= state.due_step or progress.now_s >= state.due_s
+        return is_due or state.is_done()
 
     def _end_step(self, down: int) -> Generator[Phase, Outcome, None]:
-        """Save the state if due after a step, also after the last one, and let groups rejoin."""
+        """After a step, save the state if that is due, and let groups rejoin.
+
+        The state is also saved after the last step.
+        """
         state = self.state
         is_saved = yield from self.saver.save_if_due(down)
         if not state.is_done():
@@ -179,7 +180,7 @@ class Training:
         is_cut_short = outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s
         steps, all_reduce_s = outcome.steps, outcome.all_reduce_s
         if quiet.snapshots and outcome.ends_s:
-            steps -= self.saver.take_on_the_way(quiet.snapshots, outcome, last=is_cut_short)
+            steps -= self.saver.book_snapshots(quiet.snapshots, outcome, last=is_cut_short)
             all_reduce_s *= steps / outcome.steps
         if steps:
             state.book_quiet_steps(steps, outcome.now_s, all_reduce_s)
@@ -189,9 +190,9 @@ class Training:
         return True
 
     def _quiet_steps(self, step: StepPhases) -> QuietSteps | None:
-        """Return the next steps that need no check after each; None without any.
+        """Return the next steps after which nothing has to be checked; None without any.
 
-        Steps that are recorded, and steps that were saved already, are checked.
+        Recorded steps, and steps that were saved before, are checked one by one.
         """
         state, progress, memory = self.state, self.progress, self.state.memory
         now_s, done, down = progress.now_s, progress.completed_steps, step.down
@@ -204,8 +205,8 @@ class Training:
             done, now_s - state.unsaved_since_s, now_s, down
         )
         if memory.slots:
-            waits = (down and state.readmits) or state.conditions.storage_back_s > now_s
-            every = 0 if waits else memory.snapshots_every
+            is_checked = (down and state.readmits) or state.conditions.storage_back_s > now_s
+            every = 0 if is_checked else memory.snapshots_every
         for slot in () if every else memory.slots:
             slot_step, slot_s = slot.not_due_before(done, now_s, down)
             due_step, until_s = min(due_step, slot_step), min(until_s, slot_s)
@@ -221,7 +222,7 @@ class Training:
         until_s = min(
             until_s, self._limit_s, state.hits.next_repair_s, state.conditions.next_change_s
         )
-        # Shares of a batch add up except for rounding.
+        # Shares of a batch add up to whole batches except for rounding.
         steps_left = ceil(state.batches_left() / step.costs.batches.trained)
         at_most = min(due_step - done, steps_left)
         if state.responds:
@@ -229,14 +230,14 @@ class Training:
             at_most = min(at_most, state.response.quiet_steps())
         if at_most < 1 or until_s <= now_s:
             return None
-        saves = state.saves_every and self._saves_on_the_way(step, int(at_most), steps_left)
+        saves = state.saves_every and self._saves_between(step, int(at_most), steps_left)
         snapshots = Snapshots(every - done % every, every) if every else None
         return QuietSteps(
             step.compute, step.all_reduce, int(at_most), until_s, saves or None, snapshots
         )
 
-    def _saves_on_the_way(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
-        """Return the checkpoints between the next steps if nothing else is due."""
+    def _saves_between(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
+        """Return the checkpoints between the next steps; None if anything else may be due."""
         state, every = self.state, self.state.saves_every
         if state.record or first + every >= steps_left or not self.strategy.checkpoint_waits:
             return None
@@ -249,10 +250,10 @@ class Training:
         return Saves(step.compute.members[0], every, steps_left)
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
-        """Complete a step with missing members; return False if it is lost.
+        """Complete a step with missing members, or restart; return whether it is complete.
 
-        A recovery that takes longer than the time between failures never ends. The job gives up
-        after as many of these as after restarts.
+        If recoveries take longer than the time between failures, they never end. So the job gives
+        up after the same number of recoveries in a row as of restarts.
         """
         state, progress, machines, repairs = self.state, self.progress, self.machines, 0
         strategy, optimizer = self.strategy, state.optimizer
@@ -267,10 +268,10 @@ class Training:
             if identifies or optimizer.needs_failure_times:
                 struck = (yield Inquiry(missing)).struck
             # The plan is not read between the hits and the verdict on them.
-            replaced = self._take_in(missing, struck) if identifies else set()
+            replaced = self._count_lost(missing, struck) if identifies else set()
             verdict = state.contract.verdict(missing)
             progress.states_refused = strategy.states_refused
-            # Without a recovery, the failed component was no longer in use.
+            # A verdict without a recovery means that the failed component was not in use.
             if (
                 optimizer.is_shared
                 and isinstance(verdict, Continue)
@@ -280,17 +281,17 @@ class Training:
                 verdict = WipeOut(missing)
             if isinstance(verdict, WipeOut):
                 machines.step_is_lost()
-                return False
+                break
             dropped, patch, _, carried_on, recovery = verdict
             # A group that stays a member although it is missing will be missing again.
             state.disturbed = len(dropped) + len(carried_on) < len(missing)
             if state.plan is not strategy.plan():
                 state.follow_plan()
             step = state.step
-            found_s = yield from self.restarter.recover(recovery, dropped, carried_on)
+            diagnosed_s = yield from self.restarter.recover(recovery, dropped, carried_on)
             if state.readmits:
-                sooner = len(replaced.intersection(dropped))
-                machines.drop_groups(len(dropped), sooner, found_s)
+                by_standbys = len(replaced.intersection(dropped))
+                machines.drop_groups(len(dropped), by_standbys, diagnosed_s)
             optimizer.recovered(progress.now_s)
             if patch:
                 yield from self._patch(verdict)
@@ -298,20 +299,19 @@ class Training:
                 return True
             outcome = yield step.repeated
             if not outcome.missing:
-                state.seconds["checkpoint"] += outcome.disturbed_s
-                reduced_s = outcome.now_s - progress.now_s - outcome.disturbed_s
-                state.book_all_reduce(reduced_s, step.costs.reduced_share)
-                progress.now_s = outcome.now_s
+                self._book_all_reduce(outcome, step.costs)
                 return True
             self._book_detection(outcome)
+        if self._goes_on():
+            yield from self.restarter.restart()
         return False
 
-    def _take_in(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+    def _count_lost(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
         """Count machines lost to failures; return the groups that are replaced at once."""
         machines, hits = self.machines, self.state.hits
         lost = machines.lost_to(struck)
         replaced = machines.replace_at_once(missing, struck, lost)
-        machines.lack(chain.from_iterable(lost.values()))
+        machines.add_failed(chain.from_iterable(lost.values()))
         if hits.tracks_components:
             hits.strike(missing, struck, self.progress.now_s, replaced)
         return replaced

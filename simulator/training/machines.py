@@ -36,9 +36,9 @@ class Machines:
         free = work.free_machines
         self._free = None if free is None else SparePool(free, work.repair_s)
         # When each failed machine without a replacement is repaired.
-        self._lacking_until_s: list[float] = []
-        # Start and end of the last wait for machines; and whether machines from a wait are still to
-        # be put in their places.
+        self._repaired_s: list[float] = []
+        # Start and end of the last wait for machines, and whether a failure during it has not been
+        # recovered yet.
         self._waited_s = (-inf, -inf)
         self._was_waited_for = False
         self._starts_in_place = rules.transient == "in-place"
@@ -48,39 +48,37 @@ class Machines:
         self.identifies_failures = tracks_components or self._starts_in_place or self.is_counted
         self._sends_standbys = work.standbys > 0 and (tracks_components or state.readmits)
 
-    def lack(self, repaired_s: Iterable[float]) -> None:
-        """Note machines that failed, by the times at which they are repaired, in seconds."""
-        self._lacking_until_s += repaired_s
+    def add_failed(self, repaired_s: Iterable[float]) -> None:
+        """Add failed machines, given the times at which they are repaired, in seconds."""
+        self._repaired_s += repaired_s
 
-    def lack_for(self, struck: Iterable[Failure], *, at_once: bool = False) -> None:
-        """Note the machines that are lost to failures (see `lost_to`)."""
-        self.lack(chain.from_iterable(self.lost_to(struck, at_once=at_once).values()))
+    def add_lost_to(self, struck: Iterable[Failure], *, at_once: bool = False) -> None:
+        """Add the machines that are lost to failures (see `lost_to`)."""
+        self.add_failed(chain.from_iterable(self.lost_to(struck, at_once=at_once).values()))
 
     def forget_repaired(self) -> None:
         """Forget machines that work again in their own places."""
         now_s = self._state.progress.now_s
-        self._lacking_until_s = [
-            until_s for until_s in self._lacking_until_s if not is_over(until_s, now_s)
-        ]
+        self._repaired_s = [time_s for time_s in self._repaired_s if not is_over(time_s, now_s)]
 
-    def only_groups_lack(self, down: int) -> None:
-        """Forget all missing machines except those of the groups that are down."""
-        del self._lacking_until_s[down:]
+    def keep_failed(self, down: int) -> None:
+        """Forget all failed machines except one for each of the groups that are down."""
+        del self._repaired_s[down:]
 
-    def drop_groups(self, dropped: int, replaced: int, found_s: float) -> None:
-        """Let groups wait for hardware, from `found_s`, when their failures were known.
+    def drop_groups(self, dropped: int, replaced: int, diagnosed_s: float) -> None:
+        """Let groups wait for hardware since `diagnosed_s`, when their failures were diagnosed.
 
         Standbys replace `replaced` of them, which wait only until a standby is in place.
         """
-        self.groups.bring(replaced, found_s, self._state.work.standby_s)
-        self.groups.bring(dropped - replaced, found_s)
+        self.groups.add_failed(replaced, diagnosed_s, self._state.work.standby_s)
+        self.groups.add_failed(dropped - replaced, diagnosed_s)
 
     def step_is_lost(self) -> None:
-        """Note a step that is lost: if no machine is missing, only processes have failed."""
-        self._processes_failed = self._starts_in_place and not self._lacking_until_s
+        """Note that a step is lost: if no machine has failed, only processes have."""
+        self._processes_failed = self._starts_in_place and not self._repaired_s
 
     def needed_to_restart(self, needed: Recovery) -> Recovery:
-        """Return the needs of a restart; on the same machines if only processes have failed.
+        """Return the recovery of a restart; it keeps the machines if only processes have failed.
 
         The same machines are tried once per saved state.
         """
@@ -94,19 +92,19 @@ class Machines:
     ) -> dict[Failure, list[float]]:
         """Return the repair times of the machines lost to each failure, in seconds.
 
-        A repair begins now, or when the failure happened if it was noticed `at_once`. Software that
-        fails everywhere at once takes no machine.
+        A repair begins now, or when the failure happened if it was noticed `at_once`. A failure of
+        software on the whole job costs no machine.
         """
         work, transient = self._state.work, self._state.rules.transient
         now_s, usual_s, readmits = self._state.progress.now_s, work.repair_s, self._state.readmits
         layout, lost = work.layout, dict[Failure, list[float]]()
-        # Standbys take the places of what failed first.
-        for failure in sorted(struck, key=lambda one: (one.time_s, one.number)):
+        # Standbys replace the machines that failed first.
+        for failure in sorted(struck, key=lambda failure: (failure.time_s, failure.number)):
             if failure.kind == "software" and (transient != "replaced" or failure.level == "job"):
                 continue
-            own_s = None if readmits else failure.repair_s
+            stated_s = None if readmits else failure.repair_s
             noticed_s = failure.time_s if at_once else now_s
-            repaired_s = noticed_s + (usual_s if own_s is None else own_s)
+            repaired_s = noticed_s + (usual_s if stated_s is None else stated_s)
             lost[failure] = [repaired_s] * (layout.machines_of(failure) if layout else 1)
         return lost
 
@@ -116,29 +114,29 @@ class Machines:
         """Replace failed machines by standbys, free machines, and the first repaired ones.
 
         Machines of the groups `up` that fail during the wait are replaced too. Returns the
-        recovery that is needed then; the wait is booked under `cause`.
+        recovery that is still needed; the wait is booked under `cause`.
         """
         state, begun_s = self._state, self._state.progress.now_s
-        lacking_until_s, self._lacking_until_s = self._lacking_until_s, []
-        lacking = len(lacking_until_s) - self._send_standbys(len(lacking_until_s), begun_s)
+        repairs_s, self._repaired_s = self._repaired_s, []
+        lacking = len(repairs_s) - self._send_standbys(len(repairs_s), begun_s)
         was_waited_for, self._was_waited_for = self._was_waited_for, False
         if not (lacking or was_waited_for):
             return needed
         needed, free = needed.without_standbys(), self._free
         if free is None:
             return needed
-        for repaired_s in lacking_until_s[len(lacking_until_s) - lacking :]:
-            free.bring(1, repaired_s, 0.0)
+        for repaired_s in repairs_s[len(repairs_s) - lacking :]:
+            free.add_failed(1, repaired_s, 0.0)
         filled_s = begun_s
         while lacking:
             now_s = state.progress.now_s
             filled_s = max(filled_s, min(free.next_ready_s, self._standbys.next_ready_s))
             if filled_s > now_s:
                 state.spend(cause, (yield Stall((), filled_s - now_s)))
-                due = (yield Inquiry(tuple(up))).struck
-                failed = [one for one in due if now_s < one.time_s <= state.progress.now_s]
+                due, later_s = (yield Inquiry(tuple(up))).struck, state.progress.now_s
+                failed = [failure for failure in due if now_s < failure.time_s <= later_s]
                 for repaired_s in chain(*self.lost_to(failed, at_once=True).values()):
-                    free.bring(1, repaired_s, 0.0)
+                    free.add_failed(1, repaired_s, 0.0)
                     lacking += 1
             lacking -= len(free.collect(range(lacking), filled_s))
             lacking -= self._send_standbys(lacking, filled_s)
@@ -154,8 +152,8 @@ class Machines:
     ) -> set[int]:
         """Remove from `lost` the machines that can be replaced at once.
 
-        Failures during a wait for machines were known then, and the wait has covered them.
-        Standbys replace all machines of a failure, or none. Returns the groups that are complete.
+        A wait for machines has already covered the failures during it. Standbys replace all
+        machines of a failure, or none. Returns the groups that are complete.
         """
         replaced: set[int] = set()
         now_s, (waited_from_s, waited_to_s) = self._state.progress.now_s, self._waited_s
@@ -167,8 +165,9 @@ class Machines:
             else:
                 continue
             del lost[failure]
-            groups = (group for group, its in zip(missing, struck, strict=True) if its == failure)
-            replaced.update(groups)
+            replaced.update(
+                group for group, cause in zip(missing, struck, strict=True) if cause == failure
+            )
         return replaced
 
     def _send_standbys(self, failed: int, at_s: float) -> int:
@@ -177,5 +176,5 @@ class Machines:
             return 0
         sent = len(self._standbys.collect(range(failed), at_s))
         self._state.progress.standby_failures = self._standbys.failures
-        self._standbys.bring(sent, at_s)
+        self._standbys.add_failed(sent, at_s)
         return sent

@@ -15,7 +15,7 @@ from faultline.simulator.training.saver import Saver
 from faultline.simulator.training.state import TrainingState
 from faultline.strategies.recovery import Recovery, rejoining
 
-_UNTIL_KNOWN = ("detect", "diagnose")
+_UNTIL_DIAGNOSED = ("detect", "diagnose")
 """Phases of a recovery before any repair."""
 
 
@@ -43,7 +43,7 @@ class Restarter:
     ) -> Generator[Phase, Outcome, float]:
         """Let all groups wait for a recovery, after a failure or repair, without a restart.
 
-        Returns when the failures were known, in seconds: repairs begin then.
+        Returns when the failures were diagnosed, in seconds: repairs begin then.
         """
         state = self._state
         if recovery and recovery.replaces_hardware:
@@ -62,7 +62,7 @@ class Restarter:
             state.optimizer.deal(members, (*dropped, *carried_on))
         if not outcome.phases:
             return begun_s
-        return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
+        return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_DIAGNOSED)
 
     def hand_back(self) -> Generator[Phase, Outcome, None]:
         """Put repaired components back in their places."""
@@ -88,7 +88,7 @@ class Restarter:
         state.unsaved_since_s = state.progress.now_s
         state.strategy.on_return(returning)
         state.contract.returned(returning)
-        self._machines.only_groups_lack(len(down) - len(returning))
+        self._machines.keep_failed(len(down) - len(returning))
         state.optimizer.deal(state.members, returning)
         state.progress.rejoined += len(returning)
         if state.record:
@@ -96,7 +96,7 @@ class Restarter:
             state.log(EventKind.REJOINED, groups=returning, stacks=state.strategy.plan().stacks)
 
     def _log_phases(self, begun_s: float, outcome: Outcome, rest: str) -> None:
-        """Record the end of each phase of a recovery, and name the rest of its time."""
+        """Record the end of each phase of a recovery, and the time after them as `rest`."""
         end_s = begun_s
         for name, duration_s in outcome.phases:
             end_s = min(end_s + duration_s, outcome.now_s)
@@ -110,7 +110,7 @@ class Restarter:
     ) -> Generator[Phase, Outcome, None]:
         """Restart the job, from the state `clean` if one is given.
 
-        An expected restart was announced, or follows a detection that is booked already.
+        An expected restart was announced, or its detection is booked already.
         """
         state, strategy = self._state, self._state.strategy
         state.progress.restarts += 1
@@ -118,7 +118,10 @@ class Restarter:
         if state.record:
             state.log(EventKind.WIPE_OUT)
         up = state.members
-        yield from self._begin_anew()
+        # The scheme starts with the components that are not broken.
+        strategy.restart()
+        state.hits.after_restart(state.progress.now_s)
+        yield from self.wait_for_hardware()
         state.contract.restarted()
         state.progress.states_refused = strategy.states_refused
         members = state.members
@@ -133,10 +136,10 @@ class Restarter:
         if state.record:
             state.log(EventKind.RESTARTED)
         self._machines.groups.restart()
-        yield from self._load(*self._found(struck, clean))
-        # The restart has reported all earlier failures. Later failures that are not reported yet
-        # count as losses after it.
-        state.memory.guard(members, begun_s, state.progress.now_s)
+        yield from self._load(*self._state_to_load(struck, clean))
+        # The restart has reported all failures before `begun_s`. Later ones have not been reported
+        # yet, and are losses of the state that was loaded.
+        state.memory.replace_lost_nodes(members, begun_s, state.progress.now_s)
         state.unsaved_since_s = state.progress.now_s
         if state.record:
             state.log(EventKind.LOADED)
@@ -146,44 +149,46 @@ class Restarter:
         self._state.before_failure = self._state.to_save(self._state.progress.now_s)
         yield from self.restart(is_expected=is_expected)
 
-    def _found(self, struck: Sequence[Failure], clean: Saved | None) -> tuple[Saved, float | None]:
-        """Return the state that a restart finds, and the time to load it; None from storage."""
+    def _state_to_load(
+        self, struck: Sequence[Failure], clean: Saved | None
+    ) -> tuple[Saved, float | None]:
+        """Return the state that a restart loads, and the time of it; None from storage."""
         state, progress = self._state, self._state.progress
-        found, where, duration_s = state.memory.recover(state.before_failure, state.saved, struck)
+        saved, place, duration_s = state.memory.recover(state.before_failure, state.saved, struck)
         if clean is not None:
             state.memory.forget()
-            found, where, duration_s = clean, "storage", None
+            saved, place, duration_s = clean, "storage", None
             state.saved_before = state.saved = clean
         # A state older than a corruption is not affected by it.
         self.clean = {
-            failure: kept for failure, kept in self.clean.items() if found.batches > kept.batches
+            failure: older for failure, older in self.clean.items() if saved.batches > older.batches
         }
         self.restarted_s, state.due_step = progress.now_s, 0
         self._saver.forget_postponed()
-        progress.restarts_from_memory += where == "local"
-        progress.restarts_from_peers += where == "peers"
-        return found, duration_s
+        progress.restarts_from_memory += place == "local"
+        progress.restarts_from_peers += place == "peers"
+        return saved, duration_s
 
     def _start_processes(
         self, needed: Recovery, up: Sequence[int], absent: tuple[int, ...]
     ) -> Generator[Phase, Outcome, list[Failure]]:
-        """Find machines and start all processes; repeat if the restart loses machines.
+        """Find machines and start all processes; repeat if machines fail during the restart.
 
-        Returns the failures before and meanwhile, if the job collects them; `up` are the groups
-        that were up at the start.
+        Returns the failures before and during it, if the job collects them; the groups `up` were up
+        at the start.
         """
         state, machines = self._state, self._machines
         counts_machines = machines.is_counted and needed.replaces_hardware
-        on_these = needed
+        recovery = needed
         if not needed.replaces_hardware:
             machines.forget_repaired()
         else:
-            on_these = yield from machines.fill_places(needed, "restart", up)
+            recovery = yield from machines.fill_places(needed, "restart", up)
         struck: list[Failure] = []
         while True:
             begun_s = state.progress.now_s
             collects = state.collects_failures or counts_machines
-            outcome = yield Restart(state.work.groups, absent, collects, on_these)
+            outcome = yield Restart(state.work.groups, absent, collects, recovery)
             state.spend("restart", outcome)
             struck += outcome.struck if state.collects_failures else ()
             if state.record:
@@ -192,38 +197,34 @@ class Restarter:
                     state.log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             if not counts_machines:
                 return struck
-            failed = [one for one in outcome.struck if one.time_s > begun_s]
-            machines.lack_for(failed, at_once=True)
+            failed = [failure for failure in outcome.struck if failure.time_s > begun_s]
+            machines.add_lost_to(failed, at_once=True)
             launched_s, up = state.progress.now_s, state.members
-            on_these = yield from machines.fill_places(needed, "restart", up)
-            # Machines that are available at once have started with the rest.
+            recovery = yield from machines.fill_places(needed, "restart", up)
+            # Machines that were available at once have started with the others.
             if state.progress.now_s <= launched_s:
                 return struck
 
-    def _load(self, found: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
+    def _load(self, saved: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
         """Go back to a state: from memory in `duration_s` seconds, or from storage.
 
-        Domains that change their place migrate after a load from memory. If all load from storage,
-        they load their new state there.
+        After a load from memory, domains that change their place migrate. In a load from storage,
+        they load the state of their new place.
         """
         state, progress = self._state, self._state.progress
-        progress.take_back(found.booked)
-        state.loaded = found
-        redone = state.rules.resume == "redo" and found is state.saved and found.steps > 0
-        progress.completed_steps = found.steps - 1 if redone else found.steps
-        progress.trained, progress.samples = found.batches.plus(-1 if redone else 0, found.last)
+        progress.take_back(saved.booked)
+        state.loaded = saved
+        redone = state.rules.resume == "redo" and saved is state.saved and saved.steps > 0
+        progress.completed_steps = saved.steps - 1 if redone else saved.steps
+        progress.completed_batches, progress.samples = saved.batches.plus(
+            -1 if redone else 0, saved.last
+        )
         if duration_s is None:
             yield from self._saver.await_storage("load")
         members, migration = state.members, state.strategy.migration()
         state.spend("load", (yield Load(members, duration_s)))
         if migration is not None and duration_s is not None:
             state.spend("load", (yield Reconfigure(members, recovery=migration)))
-
-    def _begin_anew(self) -> Generator[Phase, Outcome, None]:
-        """Let the scheme start with the components that are not broken."""
-        self._state.strategy.restart()
-        self._state.hits.after_restart(self._state.progress.now_s)
-        yield from self.wait_for_hardware()
 
     def wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
         """Wait for repairs if no member is left."""

@@ -1,4 +1,4 @@
-"""How training saves: checkpoints, snapshots, mirrors, and storage that is away for a while."""
+"""How training saves: checkpoints, snapshots and mirrors, also during outages of storage."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Saver:
         self, state: TrainingState, on_checkpoint: Callable[[int, float], None] | None
     ) -> None:
         self._state, self._on_checkpoint = state, on_checkpoint
-        # Slots that were due while storage was away, and None for a checkpoint.
+        # Slots that were due during an outage of storage; None stands for a checkpoint.
         self._postponed: set[SnapshotSlot | None] = set()
 
     @property
     def has_postponed(self) -> bool:
-        """Whether something was due while storage was away."""
+        """Whether a save was due during an outage of storage and has not been made."""
         return bool(self._postponed)
 
     def forget_postponed(self) -> None:
@@ -49,20 +49,20 @@ class Saver:
             saved |= yield from self.save()
         return saved
 
-    def _can_save(self, due: bool, what: SnapshotSlot | None) -> bool:
-        """Return whether a snapshot, or else a checkpoint, is taken now.
+    def _can_save(self, due: bool, slot: SnapshotSlot | None) -> bool:
+        """Return whether to fill a slot now, or to write a checkpoint if it is None.
 
-        While storage is away, steps go on, and due saves are postponed.
+        During an outage of storage, steps go on, and due saves are postponed.
         """
-        if not due and what not in self._postponed:
+        if not due and slot not in self._postponed:
             return False
-        self._postponed.discard(what)
-        if self._storage_is_away():
-            self._postponed.add(what)
+        self._postponed.discard(slot)
+        if self._storage_is_down():
+            self._postponed.add(slot)
             return False
         return True
 
-    def _storage_is_away(self) -> bool:
+    def _storage_is_down(self) -> bool:
         conditions, now_s = self._state.conditions, self._state.progress.now_s
         conditions.advance(now_s)
         return conditions.storage_back_s > now_s
@@ -70,7 +70,7 @@ class Saver:
     def await_storage(self, cause: str) -> Generator[Phase, Outcome, None]:
         """Wait until storage is available; book the wait under a cause."""
         state = self._state
-        while self._storage_is_away():
+        while self._storage_is_down():
             wait_s = state.conditions.storage_back_s - state.progress.now_s
             state.spend(cause, (yield Stall(state.members, wait_s)))
 
@@ -84,7 +84,7 @@ class Saver:
             outcome = yield Save(members, writer, waits)
             state.spend("checkpoint", outcome)
             if not outcome.missing:
-                # A group that writes while the others go on is late for the next step.
+                # If the others do not wait for the writer, it is late for the next step.
                 state.disturbed = not waits
                 self.saved_now()
                 if state.record:
@@ -119,7 +119,7 @@ class Saver:
                     state.log(EventKind.MIRRORED, groups=groups)
 
     def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
-        """Take the snapshots that are due; return whether there was one."""
+        """Take the snapshots that are due; return whether any was."""
         state, progress, taken = self._state, self._state.progress, False
         for slot in state.memory.slots:
             due = slot.due(progress.completed_steps, progress.now_s, down)
@@ -139,11 +139,12 @@ class Saver:
                 taken = True
         return taken
 
-    def take_on_the_way(self, due: Snapshots, outcome: Outcome, *, last: bool) -> int:
-        """Take the snapshots that were due during quiet steps, and book the steps so far.
+    def book_snapshots(self, due: Snapshots, outcome: Outcome, *, last: bool) -> int:
+        """Take the snapshots that were due during quiet steps, and book the steps up to the last.
 
-        A failure can find the last two of each slot. A snapshot after the very last step is taken
-        here only if the job does not check that step. Returns the number of booked steps.
+        Only the last two of each slot are stored, because a restart can use no older one. The
+        snapshot after the last of all these steps is taken only if `last`: otherwise the check
+        after that step takes it. Returns the number of booked steps.
         """
         state, progress = self._state, self._state.progress
         begun, each_s = progress.completed_steps, outcome.all_reduce_s / outcome.steps
@@ -153,7 +154,7 @@ class Saver:
             ends_s.pop(begun + outcome.steps, None)
         kept: dict[int, list[SnapshotSlot]] = {}
         for slot in state.memory.slots:
-            taken = slot.taken_of(ends_s)
+            taken = slot.steps_with_snapshot(ends_s)
             progress.snapshots += len(taken)
             for done in taken[-2:]:
                 kept.setdefault(done, []).append(slot)

@@ -51,7 +51,7 @@ class TrainingState:
     disturbed : bool
         Whether the next step cannot be executed together with others.
     due_step, due_s : float
-        Nothing is due at the end of a step below both these steps and this time, in seconds.
+        Nothing is due at the end of a step before this step and before this time, in seconds.
     saves_every : int
         Steps between checkpoints if nothing else can be due; else 0.
     """
@@ -84,7 +84,7 @@ class TrainingState:
         self.progress.disturbances = self.conditions.counts
         self.response = Response(work, self.conditions)
         self.progress.remedies = self.response.taken
-        # Constant during the run, so that a failure costs nothing for features not in use.
+        # These never change during a run. They skip the work of features that are not in use.
         self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
         self.responds = work.slow_response is not None
@@ -100,7 +100,7 @@ class TrainingState:
         self.plan = self.strategy.plan()
         self.step = self.step_phases()
         if not self.saves_every or self.step.mirrors:
-            # Other members may have other due dates.
+            # With other members other saves may be due.
             self.due_step = 0
 
     def step_phases(self) -> StepPhases:
@@ -119,11 +119,11 @@ class TrainingState:
 
     def is_done(self) -> bool:
         """Return whether all steps are trained."""
-        return self.progress.trained >= self._enough
+        return self.progress.completed_batches >= self._enough
 
     def batches_left(self) -> float:
         """Return how many full batches are still to be trained."""
-        return self._enough - self.progress.trained
+        return self._enough - self.progress.completed_batches
 
     def to_save(self, now_s: float) -> Saved:
         """Return the current state as it would be saved."""
@@ -157,7 +157,7 @@ class TrainingState:
         progress.train(steps, step.costs.batches)
 
     def book_all_reduce(self, duration_s: float, useful_share: float) -> None:
-        """Book a good all-reduce, of which a share is useful (`StepPhases.reduced_share`)."""
+        """Book a successful all-reduce, of which `StepCosts.reduced_share` is useful."""
         self.seconds["all_reduce"] += duration_s * useful_share
         if useful_share < 1.0:
             self.seconds["degraded"] += duration_s * (1.0 - useful_share)

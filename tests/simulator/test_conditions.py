@@ -11,7 +11,7 @@ from faultline.simulator.conditions import (
     Disturbances,
     Effect,
     drawn_outages,
-    shared_out,
+    routable_causes,
 )
 from faultline.simulator.failures.distributions import Constant
 from faultline.simulator.failures.failure import Failure
@@ -83,5 +83,5 @@ def test_outages_come_at_the_rates_of_their_causes_and_strike_all_alike() -> Non
 
 @pytest.mark.parametrize(("fatal", "around", "ratio"), [(0, 8, 1.0), (4, 2, 0.5), (4, 8, 2.0)])
 def test_each_switch_fails_as_often(fatal: int, around: int, ratio: float) -> None:
-    (shared,) = shared_out((CAUSE,), fatal, around)
+    (shared,) = routable_causes((CAUSE,), fatal, around)
     assert shared.rate_per_gpu_s == pytest.approx(ratio * CAUSE.rate_per_gpu_s)

@@ -254,7 +254,7 @@ def test_a_group_without_a_standby_waits_for_other_hardware() -> None:
 
 def test_spares_first_then_repaired_groups_in_the_order_of_their_failures() -> None:
     shop = SparePool(1, 100.0)
-    shop.bring(2, 10.0)
+    shop.add_failed(2, 10.0)
     assert shop.next_ready_s == 0.0
     assert shop.collect([7, 3], 20.0) == (7,)
     assert shop.next_ready_s == 110.0
@@ -264,25 +264,25 @@ def test_spares_first_then_repaired_groups_in_the_order_of_their_failures() -> N
 
 def test_a_repair_that_ends_now_is_there_whatever_its_sum_is_rounded_to() -> None:
     shop = SparePool(0, 0.1 + 0.2)
-    shop.bring(1, 0.0)
+    shop.add_failed(1, 0.0)
     assert shop.ready(0.3) == 1
     assert shop.collect([4], 0.3) == (4,)
 
 
 def test_a_repaired_group_whose_place_is_taken_is_a_spare() -> None:
     shop = SparePool(1, 100.0)
-    shop.bring(1, 0.0)
+    shop.add_failed(1, 0.0)
     assert shop.collect([5], 1.0) == (5,)
-    shop.bring(1, 200.0)
+    shop.add_failed(1, 200.0)
     assert shop.collect([6], 200.0) == (6,)
 
 
 def test_a_restart_brings_everything_back() -> None:
     shop = SparePool(2, 1e9)
-    shop.bring(2, 0.0)
+    shop.add_failed(2, 0.0)
     shop.collect([0, 1], 0.0)
     shop.restart()
-    shop.bring(2, 5.0)
+    shop.add_failed(2, 5.0)
     assert shop.collect([0, 1], 5.0) == (0, 1)
 
 
@@ -309,7 +309,7 @@ def test_no_more_places_are_filled_than_there_is_hardware(
     filled = 0
     for gap_s, failing in gaps_s:
         now_s += gap_s
-        shop.bring(failing, now_s)
+        shop.add_failed(failing, now_s)
         brought += [now_s] * failing
         down += failing
         returning = shop.collect(list(range(down)), now_s)

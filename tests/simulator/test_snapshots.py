@@ -184,7 +184,7 @@ def test_what_two_restarts_find(
     """The first began at 400 and reported all there was; the job goes on at 500."""
     memory = filled()
     assert found(memory, *before) == first
-    memory.guard(range(4), 400.0, 500.0)
+    memory.replace_lost_nodes(range(4), 400.0, 500.0)
     assert found(memory, *after) == second
 
 

@@ -140,7 +140,7 @@ class SteadyStateTraining(Training):
         # Waiting for repairs is part of the training; starting up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
         for dropped_s in at_start.dropped.values():
-            self.machines.groups.bring(1, started.now_s + dropped_s)
+            self.machines.groups.add_failed(1, started.now_s + dropped_s)
         yield from super().loop()
 
 

@@ -325,14 +325,14 @@ def test_a_group_feels_all_gpus_of_the_components_it_touches(
         for number in range(layout.components(level))
         if group in layout.groups_of(level, number)
     )
-    assert layout.share_felt(level, group) == pytest.approx(felt / layout.gpus)
+    assert layout.share_stopping(level, group) == pytest.approx(felt / layout.gpus)
 
 
 @given(layout=layouts)
 def test_a_cable_stops_no_group_and_slows_all(layout: JobLayout) -> None:
     assert list(layout.gpus_of("cable", 3)) == []
     assert layout.groups_of("cable", 3) == range(layout.groups)
-    assert layout.share_felt("cable", 0) == 0.0
+    assert layout.share_stopping("cable", 0) == 0.0
 
 
 def test_components_have_the_names_of_traces() -> None:
