@@ -1,4 +1,4 @@
-"""The rows that Faultline's own loop simulates: ``data/jobs.csv``, and BLOOM's training.
+"""The simulated rows: ``data/jobs.csv``, BLOOM's training, closed forms, phases of a recovery.
 
 Values that a source does not state are swept over their possible range, from the best to the worst
 case for the job.
@@ -13,9 +13,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import recovery_prices
+from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MINUTE_S, Incident
-from faultline.experiments.studies.operators.loop import SAMPLE, LoopJob
+from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE, LoopJob
+from faultline.strategies.closed_forms.ettr import (
+    expected_ettr,
+    expected_ettr_with_queue,
+    job_failures_per_s,
+)
+from faultline.strategies.recovery import RESTART
 
 _CALIBRATED = {"D3": (6.77, 0.3984), "D4": (13.02, 0.4307)}
 """The one measured value that determines each step time: blocking, and the share of MFU kept."""
@@ -110,3 +118,47 @@ def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
         value = (wide[list(starts)] * days).sum(axis=1) / days.sum()
         rows.append(value.rename("value").reset_index().assign(setting=setting)[list(SAMPLE)])
     return pd.concat(rows, ignore_index=True)
+
+
+SampleRow = tuple[str, str, str, str, int, float]
+"""A row with the columns of `loop.SAMPLE`."""
+
+
+def closed_form_samples() -> pd.DataFrame:
+    """Return the samples of closed forms and of phases of a recovery, one per row."""
+    rows = [*_forms(), *_restarts(), *_quotients()]
+    return pd.DataFrame(rows, columns=list(SAMPLE))
+
+
+def _forms() -> Iterator[SampleRow]:
+    """A by RSC's closed form: the jobs of the loop, and A3 with a minute in a queue."""
+    for job in loop_jobs():
+        if job.setting in ("A1", "A2", "A4", "A5"):
+            failures_per_s = job_failures_per_s(job.nodes, RSC_RATES[job.rate])
+            value = expected_ettr(failures_per_s, job.restart_s, job.interval_s)
+            sweep = job.sweep.removesuffix(" in the queue")
+            yield job.setting, "ETTR", "RSC's form", sweep, 0, value
+    failures_per_s = job_failures_per_s(1000, RSC_RATES["RSC-1"])
+    queued = expected_ettr_with_queue(failures_per_s, 300.0, 1800.0, 60.0, 40 * DAY_S)
+    yield "A3", "ETTR", "RSC's form", "", 0, queued
+
+
+def _restarts() -> Iterator[SampleRow]:
+    """F1: restarts of Megatron-LM without loading."""
+    for gpus in (32, 128, 256, 512, 1024):
+        keys = {
+            **settings_of("operators", "Megatron restart"),
+            "recovery.warm_up_s": float(44.0 + 5.5 * np.log2(gpus / 64)),
+            "model.name": "stated",
+            "job.gpus": gpus,
+            "job.groups": min(64, gpus),
+        }
+        value = recovery_prices(load_scenario("head-to-head", keys)).duration_s(RESTART)
+        yield f"F1 Megatron restart {gpus:,} GPUs", "seconds", "phases", "", 0, value
+
+
+def _quotients() -> Iterator[SampleRow]:
+    """The rows of ``data/quotients.csv``: bytes over bandwidth, and sums of time-outs."""
+    for row in read_rows("operators", "quotients"):
+        value = row["amount"] / row["rate"]
+        yield row["setting"], "seconds", row["scheme"], row["sweep"], 0, value
