@@ -29,7 +29,7 @@ from faultline.experiments.studies.operators.incidents import (
     incidents,
     scattered,
 )
-from faultline.experiments.studies.operators.jobs import calibrated_step_s
+from faultline.experiments.studies.operators.jobs import loop_jobs
 from faultline.experiments.studies.operators.loop import LoopJob
 from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS, RATES
 from faultline.experiments.studies.operators.study import (
@@ -131,9 +131,11 @@ def test_the_loop_pays_what_an_incident_states(stage: Stage) -> None:
 
 
 def test_a_step_that_explains_one_cell_of_blocking() -> None:
-    step_s = calibrated_step_s("D3")
-    assert 4.3 < step_s < 4.6
-    assert step_s / (step_s + 6.77) == pytest.approx(0.3984)
+    blocked = {"D3 Megatron 128": (6.77, 0.3984), "D4 Megatron 512": (13.02, 0.4307)}
+    steps_s = {job.setting: job.step_s for job in loop_jobs() if job.setting in blocked}
+    assert 4.3 < steps_s["D3 Megatron 128"] < 4.6
+    for setting, (write_s, share) in blocked.items():
+        assert steps_s[setting] / (steps_s[setting] + write_s) == pytest.approx(share)
 
 
 def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
