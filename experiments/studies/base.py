@@ -38,8 +38,6 @@ Results = dict[str, Any]
 """Simulated and computed results of a study, by name."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
-Verdicts = Mapping[tuple[str, str, str], str]
-"""Verdicts of rows, by quantity, scheme and setting."""
 Kind = Literal[
     "prediction", "input", "arithmetic", "calibrated", "same constant", "other simulator"
 ]
@@ -48,8 +46,6 @@ Kind = Literal[
 simulated, such as an input times a share that has its own row; "calibrated": a constant was chosen
 by this value; "same constant": another row tests the same constant; "other simulator": the value
 comes from another simulator or formula instead of a measurement."""
-Kinds = Mapping[tuple[str, str, str], Kind]
-"""Kinds of rows, by quantity, scheme and setting."""
 Draw = Callable[[], Figure]
 """Draws a figure in the common style."""
 
@@ -79,10 +75,15 @@ class Row:
     low: float
     high: float
     unit: str  # Unit of the numbers; "1" for a pure number.
+    # Kind and verdict if the study states them itself; claims state all others.
+    kind: Kind | None = None
+    verdict: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row as a flat mapping, in the order of its fields."""
-        return asdict(self)
+        """Return the row as a flat mapping, without its kind and verdict."""
+        fields = asdict(self)
+        del fields["kind"], fields["verdict"]
+        return fields
 
 
 def row_of(
@@ -125,6 +126,8 @@ def listed_rows(study: str, tables: Mapping[str, Any]) -> Iterator[Row]:
       interval over seeds.
     - ``published``: the key with the published value, one or several, as format strings of
       ``column``. Without such a key or value, the row has no published value.
+
+    If ``kind`` or ``verdict`` are keys, the study states them itself.
     """
     for line in rows_if_any(study, "rows"):
         if line["table"] in tables:
@@ -154,6 +157,7 @@ def _rows_of_line(line: Mapping[str, Any], frame: pd.DataFrame) -> Iterator[Row]
             )
             known = None if pd.isna(group.get(key)) else group[key]
             row = row_of(quantity, scheme, setting, known, list(mine[column]), unit)
+            row = replace(row, kind=group.get("kind"), verdict=group.get("verdict"))
             if lows:
                 low, high = (float(mine[ends[column]].iloc[0]) for ends in (lows, highs))
                 row = replace(row, low=low, high=high)
@@ -207,14 +211,6 @@ class Study(ABC):
     def claims(cls) -> tuple[dict[str, Any], ...]:
         """Return all claims: ``data/claims.csv`` of the study (`studies.claims`)."""
         return rows_if_any(cls.folder(), "claims")
-
-    def verdicts(self, results: Results) -> Verdicts:
-        """Return the verdicts of rows that the study judges itself; claims judge all others."""
-        return {}
-
-    def kinds(self, results: Results) -> Kinds:
-        """Return the kinds of rows that the study states itself; claims state all others."""
-        return {}
 
     @abstractmethod
     def simulate(self, stage: Stage) -> Results:

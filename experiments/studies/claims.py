@@ -9,7 +9,7 @@ Columns of a list; all but the first are optional:
   rows, as patterns (``*`` matches anything) separated by "; ".
 - ``test``: the test of the rows (`Test`, `SWEPT`); by default "band".
 - ``kind``: the kind of evidence (`base.Kind`); by default "prediction". A study states the kinds
-  itself if its rows differ within a claim (`Study.kinds`).
+  itself if its rows differ within a claim (`base.listed_rows`).
 - ``not_simulated``: why there is no evidence, or a caveat.
 
 Verdicts are counted from simulated rows. Only predictions are evidence: `tally` counts them apart
@@ -19,14 +19,14 @@ from all others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import pandas as pd
 from faultline.experiments.report.tables import Columns, Table, columns_of
-from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
+from faultline.experiments.studies.base import Kind, Row
 from faultline.experiments.studies.data import parts_of
 
 Claims = Sequence[Mapping[str, Any]]
@@ -99,26 +99,23 @@ def labelled(verdict: str, kind: Kind) -> str:
     return kind if verdict == "inside" else f"{kind}, {verdict}"
 
 
-def judged_rows(
-    claims: Claims, rows: Sequence[Row], stated: Verdicts, kinds: Kinds, within: float
-) -> pd.DataFrame:
+def judged_rows(claims: Claims, rows: Sequence[Row], within: float) -> pd.DataFrame:
     """Return the rows of a study, each with its ``kind`` and its ``verdict``.
 
-    The first claim that names a row determines its test. The study has stated the verdicts and the
-    kinds of some rows itself. For other values, `within` is the tolerance as a share of the
-    published one.
+    The first claim that names a row determines its test, unless the study states the verdict or the
+    kind itself. `within` is the tolerance as a share of the published value.
     """
     first: dict[Row, Mapping[str, Any]] = {}
     for claim in claims:
         for row in rows_of(claim, rows):
             first.setdefault(row, claim)
-    found = []
+    judgements = []
     for row in rows:
-        claim, name = first.get(row, {}), (row.quantity, row.scheme, row.setting)
-        kind: Kind = kinds.get(name) or claim.get("kind", "prediction")
-        verdict = stated.get(name) or _judged_row(row, claim, within)
-        found.append({**row.as_dict(), "kind": kind, "verdict": verdict})
-    return pd.DataFrame(found)
+        claim = first.get(row, {})
+        kind: Kind = row.kind or claim.get("kind", "prediction")
+        verdict = row.verdict or _judged_row(row, claim, within)
+        judgements.append({**row.as_dict(), "kind": kind, "verdict": verdict})
+    return pd.DataFrame(judgements)
 
 
 def tally(judged: pd.DataFrame) -> dict[str, int]:
@@ -156,12 +153,8 @@ def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-Judge = Callable[[Claims, Sequence[Row]], pd.DataFrame]
-"""`judged_rows` with the verdicts and kinds that a study states itself."""
-
-
 def judged(
-    claims: Claims, rows: Sequence[Row], judge: Judge, tables: Collection[str]
+    claims: Claims, rows: Sequence[Row], within: float, tables: Collection[str]
 ) -> pd.DataFrame:
     """Return the claims of a study, with their verdicts; `tables` names its tables.
 
@@ -169,7 +162,7 @@ def judged(
     that are outside.
     """
     frame = pd.DataFrame(
-        {**claim, "verdict": _counted(claim, rows_of(claim, rows), judge, tables)}
+        {**claim, "verdict": _counted(claim, rows_of(claim, rows), within, tables)}
         for claim in claims
     )
     return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
@@ -186,7 +179,7 @@ def printed_claims(table: pd.DataFrame | None) -> Iterator[Table]:
 
 
 def _counted(
-    claim: Mapping[str, Any], mine: list[Row], judge: Judge, tables: Collection[str]
+    claim: Mapping[str, Any], mine: list[Row], within: float, tables: Collection[str]
 ) -> str:
     here = (one for one in parts_of(claim.get("beside")) if not one.startswith(ELSEWHERE))
     made = {row.quantity for row in mine} | {f"{name}.csv" for name in tables}
@@ -197,7 +190,7 @@ def _counted(
     if claim.get("test") == SWEPT:
         ends = min(row.low for row in mine), max(row.high for row in mine)
         mine = [replace(mine[0], low=ends[0], high=ends[1])]
-    table = judge([claim], mine)
+    table = judged_rows([claim], mine, within)
     printed = ", ".join(f"{number} {label}" for label, number in tally(table).items())
     published = table.published.astype(float)
     errors = table.simulated / published.where(published != 0) - 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from faultline.experiments.figures.style import figure_style, save_figure
@@ -22,12 +21,11 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         results = study.simulate(stage)
     rows = study.compared(results)
     tables = dict(study.tables(results))
-    listed, stated, kinds = study.claims(), study.verdicts(results), study.kinds(results)
-    judge = partial(judged_rows, stated=stated, kinds=kinds, within=study.within)
+    listed = study.claims()
     if rows:
-        tables["rows"] = judge(listed, rows)
+        tables["rows"] = judged_rows(listed, rows, study.within)
     if listed:
-        tables["claims"] = judged(listed, rows, judge, set(tables))
+        tables["claims"] = judged(listed, rows, study.within, set(tables))
     for name, table in tables.items():
         path = stage.directory / f"{name}.csv"
         write_file(path, table.to_csv(index=False, float_format=study.float_format))

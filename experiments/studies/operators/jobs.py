@@ -1,7 +1,6 @@
-"""The rows that Faultline's own loop simulates: ``data/jobs.csv``, and BLOOM's training.
+"""The simulated rows: ``data/jobs.csv``, BLOOM's training, closed forms, phases of a recovery.
 
-Values that a source does not state are swept over their possible range, from the best to the worst
-case for the job.
+Unstated values are swept over their possible range, from the best to the worst case for the job.
 """
 
 from __future__ import annotations
@@ -13,30 +12,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import recovery_prices
+from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MINUTE_S, Incident
-from faultline.experiments.studies.operators.loop import SAMPLE, LoopJob
-
-_CALIBRATED = {"D3": (6.77, 0.3984), "D4": (13.02, 0.4307)}
-"""The one measured value that determines each step time: blocking, and the share of MFU kept."""
+from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE, LoopJob
+from faultline.strategies.closed_forms.ettr import (
+    expected_ettr,
+    expected_ettr_with_queue,
+    job_failures_per_s,
+)
+from faultline.strategies.recovery import RESTART
 
 
 def loop_jobs() -> list[LoopJob]:
-    """Return all jobs."""
-    return [*(_listed(**row) for row in read_rows("operators", "jobs")), *_bloom()]
-
-
-def calibrated_step_s(row: str) -> float:
-    """Return the step time that explains that value: ``share = T / (T + blocking)``, in seconds."""
-    blocking_s, kept = _CALIBRATED[row]
-    return blocking_s * kept / (1.0 - kept)
-
-
-def _listed(step_of: str = "", **row: Any) -> LoopJob:
-    """Return the job of a row; with `step_of`, it writes a checkpoint each calibrated step."""
-    if step_of:
-        row["step_s"] = row["interval_s"] = calibrated_step_s(step_of)
-    return LoopJob(**row)
+    """Return all jobs that the training loop simulates."""
+    return [*(LoopJob(**row) for row in read_rows("operators", "jobs")), *_bloom()]
 
 
 # BLOOM's training, 18 March to 4 July 2022 (bigscience, tr11-176B-ml chronicles), in stretches. The
@@ -54,12 +45,9 @@ _BLOOM_ROWS: Mapping[str, tuple[str, ...]] = {
     "E7": ("30 Apr",),
 }
 
-Part = Mapping[str, Any]
-"""A stretch of the training, and unstated values: columns of ``data/bloom_*.csv``."""
-
 
 def _bloom() -> Iterator[LoopJob]:
-    """E4 to E7: each stretch of BLOOM's run, at each of the unstated values."""
+    """Yield E4 to E7: each stretch of BLOOM's run, at each of the unstated values."""
     unstated, stretches = (
         read_rows("operators", f"bloom_{name}") for name in ("unstated", "stretches")
     )
@@ -74,24 +62,26 @@ def _bloom() -> Iterator[LoopJob]:
         yield LoopJob(
             f"BLOOM {part['start']}", "share", days, step_s, part["restart_s"],
             part["interval"] * step_s, _BLOOM_WRITE_S,
-            draw=partial(_deaths, part, days * DAY_S),
+            draw=partial(_failed_gpus, part, days * DAY_S),
             factor=_BLOOM_STEP_S / step_s * days / part["days"],
             sweep=part["name"],
         )  # fmt: skip
 
 
-def _deaths(part: Part, span_s: float, rng: np.random.Generator) -> list[Incident]:
-    """Draw the failures of GPUs in a part."""
-    found = []
+def _failed_gpus(
+    part: Mapping[str, Any], span_s: float, rng: np.random.Generator
+) -> list[Incident]:
+    """Draw the failures of GPUs in a stretch of the training, at some of the unstated values."""
+    failures = []
     if steps := part.get("first_death_steps"):
         writes_s = steps // part["interval"] * _BLOOM_WRITE_S
-        found.append(Incident(steps * (_BLOOM_STEP_S + _EVALUATION_S) + writes_s, "gpu", 0.0))
+        failures.append(Incident(steps * (_BLOOM_STEP_S + _EVALUATION_S) + writes_s, "gpu", 0.0))
     if "deaths_from_days" in part:
         at_s, gap_s = part["deaths_from_days"] * DAY_S, 7 * DAY_S / part["deaths_a_week"]
         while (at_s := at_s + rng.exponential(gap_s)) < span_s:
             unseen = rng.random() < part["unseen_share"]
-            found.append(Incident(at_s, "gpu", part["unseen_s"] if unseen else 0.0))
-    return found
+            failures.append(Incident(at_s, "gpu", part["unseen_s"] if unseen else 0.0))
+    return failures
 
 
 def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
@@ -110,3 +100,47 @@ def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
         value = (wide[list(starts)] * days).sum(axis=1) / days.sum()
         rows.append(value.rename("value").reset_index().assign(setting=setting)[list(SAMPLE)])
     return pd.concat(rows, ignore_index=True)
+
+
+SampleRow = tuple[str, str, str, str, int, float]
+"""A row with the columns of `loop.SAMPLE`."""
+
+
+def closed_form_samples() -> pd.DataFrame:
+    """Return the samples of closed forms and of phases of a recovery, one per row."""
+    rows = [*_forms(), *_restarts(), *_quotients()]
+    return pd.DataFrame(rows, columns=list(SAMPLE))
+
+
+def _forms() -> Iterator[SampleRow]:
+    """Yield A by RSC's closed form: the jobs of the loop, and A3 with a minute in a queue."""
+    for job in loop_jobs():
+        if job.setting in ("A1", "A2", "A4", "A5"):
+            failures_per_s = job_failures_per_s(job.nodes, RSC_RATES[job.rate])
+            value = expected_ettr(failures_per_s, job.restart_s, job.interval_s)
+            sweep = job.sweep.removesuffix(" in the queue")
+            yield job.setting, "ETTR", "RSC's form", sweep, 0, value
+    failures_per_s = job_failures_per_s(1000, RSC_RATES["RSC-1"])
+    queued = expected_ettr_with_queue(failures_per_s, 300.0, 1800.0, 60.0, 40 * DAY_S)
+    yield "A3", "ETTR", "RSC's form", "", 0, queued
+
+
+def _restarts() -> Iterator[SampleRow]:
+    """Yield F1: restarts of Megatron-LM without loading."""
+    for gpus in (32, 128, 256, 512, 1024):
+        keys = {
+            **settings_of("operators", "Megatron restart"),
+            "recovery.warm_up_s": float(44.0 + 5.5 * np.log2(gpus / 64)),
+            "model.name": "stated",
+            "job.gpus": gpus,
+            "job.groups": min(64, gpus),
+        }
+        value = recovery_prices(load_scenario("head-to-head", keys)).duration_s(RESTART)
+        yield f"F1 Megatron restart {gpus:,} GPUs", "seconds", "phases", "", 0, value
+
+
+def _quotients() -> Iterator[SampleRow]:
+    """Yield ``data/quotients.csv``: bytes over bandwidth, and sums of time-outs."""
+    for row in read_rows("operators", "quotients"):
+        value = row["amount"] / row["rate"]
+        yield row["setting"], "seconds", row["scheme"], row["sweep"], 0, value

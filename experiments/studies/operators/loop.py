@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import (
@@ -36,13 +35,6 @@ _FREE_S = 1e-6
 """Duration of steps that take no time, if a scenario requires a positive one."""
 _REDUCE_S = 0.1
 _NEVER_S = 1e12
-
-# The state survives every failure: only the step under way is lost.
-EVERY_STEP_KEPT: Mapping[str, Any] = {
-    "protection.name": "just-in-time",
-    **{f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES},
-}
-
 
 _STRUCK: Mapping[str, Sequence[str]] = {
     "job": ("job",),
@@ -150,7 +142,7 @@ class LoopJob:
         else:
             keys |= {"failures.model": "trace", "failures.trace": str(trace)}
         if self.keeps_each_step or self.stall_s is not None:
-            keys |= EVERY_STEP_KEPT
+            keys |= settings_of("operators", "each step kept")
         if self.stall_s is not None:
             keys |= {
                 "times.shrink_s": self.stall_s,

@@ -30,7 +30,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, RSC_RATES
+from faultline.experiments.studies.operators.loop import RSC_RATES
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 from faultline.strategies.base import Continue, Hit
@@ -53,15 +53,17 @@ _COPY_S = 7.5
 """Time to copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
 TAKE_OVERS = ("recycle", "mecefo", "oobleck", "bamboo")
 """Schemes whose pipelines continue without lost nodes; one rate, one price of recoveries."""
-_SHRINKS = settings_of("operators", "shrinks")
+_EACH_STEP_KEPT, _SHRINKS = (
+    settings_of("operators", part) for part in ("each step kept", "shrinks")
+)
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
-    "checkpoint, just in time": EVERY_STEP_KEPT,
-    "replica-drop": {**EVERY_STEP_KEPT, **_SHRINKS},
+    "checkpoint, just in time": _EACH_STEP_KEPT,
+    "replica-drop": {**_EACH_STEP_KEPT, **_SHRINKS},
     "replication": {"strategy.redundancy": 2, **_SHRINKS},
     "spare": {"strategy.redundancy": 3, **_SHRINKS},
-    "warm-standby": {**EVERY_STEP_KEPT, "recovery.hardware": "standby"},
-    **{name: {**EVERY_STEP_KEPT, **_SHRINKS} for name in TAKE_OVERS},
+    "warm-standby": {**_EACH_STEP_KEPT, "recovery.hardware": "standby"},
+    **{name: {**_EACH_STEP_KEPT, **_SHRINKS} for name in TAKE_OVERS},
 }
 
 

@@ -7,9 +7,8 @@ band. Outputs withheld from the authors of the study have no published value her
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.figures.palette import look_of
@@ -21,11 +20,15 @@ from faultline.experiments.figures.style import (
     write_title,
 )
 from faultline.experiments.studies import claims
-from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
+from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.operators import loop, models, scale
-from faultline.experiments.studies.operators.jobs import bloom_rows, loop_jobs
+from faultline.experiments.studies.operators import loop, scale
+from faultline.experiments.studies.operators.jobs import (
+    bloom_rows,
+    closed_form_samples,
+    loop_jobs,
+)
 from faultline.experiments.studies.operators.scale import EXCESS, KINDS
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
@@ -33,88 +36,52 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-Test = claims.Test | Literal["unknown", "ours"]
+_WITHIN = 0.03
+"""Tolerance of an output that states none, in its unit."""
 
 _COLOURS = {"inside": "#0072B2", "partly": "#56B4E9", "too wide": "#999999", "outside": "#D55E00"}
 _PUBLISHED: Mapping[str, Any] = {"color": "black", "markersize": 11, "markeredgewidth": 1.6}
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A published output."""
-
-    # Identifiers of its row.
-    setting: str
-    quantity: str
-    published: float | None = None  # None if it was withheld.
-    within: float = 0.03  # Tolerance of a simulated value that meets it, in its unit.
-    # As a claim's (`claims.Test`), "band" without a tolerance; "unknown": an input is missing;
-    # "ours": nothing is published.
-    test: Test = "point"
-    kind: Kind = "prediction"  # Kind of evidence if it is met.
-    note: str = ""  # Unstated inputs, or the reason of a miss.
-    unit: str = "1"  # "1" for shares.
-
-
-@cache
-def outputs() -> tuple[Output, ...]:
-    """Return all outputs, in the order of display."""
-    return tuple(Output(**row) for row in read_rows("operators", "published"))
-
-
-def verdict_table(outputs: Iterable[Output], samples: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per output and simulated scheme, with more columns.
+def verdict_table(outputs: Iterable[Mapping[str, Any]], samples: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per output of ``data/published.csv`` and simulated scheme, with more columns.
 
     Samples have the columns of `loop.SAMPLE`; the ends of a row are those of the sweep. The columns
     are ``kind`` and ``note`` of the output; ``verdict``: one of `claims.verdict_of`, "withheld",
     "not published" or "unknown"; ``off``: the distance to the nearest allowed value, in the row's
     unit; and ``hits``: the swept values closest to the published one.
     """
-    by_output = dict(list(samples.groupby(["setting", "quantity"], sort=False)))
     rows = []
+    by_output = samples.groupby(["setting", "quantity"], sort=False)
     for output in outputs:
-        for scheme, mine in by_output[output.setting, output.quantity].groupby(
-            "scheme", sort=False
-        ):
-            row, hits = _swept(output, str(scheme), mine)
+        setting, quantity = output["setting"], output["quantity"]
+        published = output.get("published")
+        by_scheme = by_output.get_group((setting, quantity)).groupby("scheme", sort=False)
+        for scheme, runs in by_scheme:
+            means, hits = runs.groupby("sweep", sort=False).value.mean(), ""
+            values = list(runs.value if len(means) == 1 else means)
+            unit = output.get("unit", "1")
+            row = row_of(quantity, str(scheme), setting, published, values, unit)
+            if len(means) > 1:
+                row = replace(row, low=float(means.min()), high=float(means.max()))
+                hits = "" if published is None else str((means - published).abs().idxmin())
             verdict, off = _verdict(output, row)
-            printed = {"kind": output.kind, "verdict": verdict, "off": off, "hits": hits}
-            rows.append({**row.as_dict(), **printed, "note": output.note})
+            kind = output.get("kind", "prediction")
+            judged = {"kind": kind, "verdict": verdict, "off": off, "hits": hits}
+            rows.append({**row.as_dict(), **judged, "note": output.get("note", "")})
     return pd.DataFrame(rows)
 
 
-def _swept(output: Output, scheme: str, mine: pd.DataFrame) -> tuple[Row, str]:
-    by_sweep = mine.groupby("sweep", sort=False).value.mean()
-    values = list(mine.value) if len(by_sweep) == 1 else list(by_sweep)
-    row = row_of(output.quantity, scheme, output.setting, output.published, values, output.unit)
-    if len(by_sweep) == 1:
-        return row, ""
-    row = replace(row, low=float(by_sweep.min()), high=float(by_sweep.max()))
-    known = output.published
-    return row, "" if known is None else str((by_sweep - known).abs().idxmin())
-
-
-def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
-    if output.test == "ours":
+def _verdict(output: Mapping[str, Any], row: Row) -> tuple[str, float | None]:
+    test = output.get("test", "point")
+    if test == "ours":
         return "not published", None
-    if output.published is None:
+    if row.published is None:
         return "withheld", None
-    if output.test == "unknown":
+    if test == "unknown":
         return "unknown", None
     # The sweep already gives a band, so there is no further tolerance.
-    within = 0.0 if output.test == "band" else output.within
-    return verdict_of(row, output.test, within)
-
-
-def run_name(setting: str) -> str:
-    """Return the name of a setting in figures: its run, identified by the code in front."""
-    runs = {row["code"]: row for row in read_rows("operators", "runs")}
-    known = [code for code in runs if setting == code or setting.startswith(f"{code} ")]
-    if not known:
-        return setting
-    code = max(known, key=len)
-    rest, run = setting.removeprefix(code).strip(), runs[code]
-    return " ".join(part for part in (run["name"], rest, run.get("after", "")) if part)
+    return verdict_of(row, test, 0.0 if test == "band" else output.get("within", _WITHIN))
 
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
@@ -129,8 +96,10 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
         axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=5)
         # A bar does not hide circles.
         axis.plot(one.published, place, "|", **_PUBLISHED)
+    outputs = read_rows("operators", "published")
+    runs = {output["setting"]: output["run"] for output in outputs if "run" in output}
     names = [
-        f"{run_name(one.setting)}: {one.quantity}"
+        f"{runs[one.setting]}: {one.quantity}"
         + (", closed form" if one.scheme == "RSC's form" else "")
         for one in shares.itertuples()
     ]
@@ -216,11 +185,6 @@ def draw_scale(cells: pd.DataFrame) -> Figure:
     return figure
 
 
-def _by_row(table: pd.DataFrame, column: str) -> dict[tuple[str, str, str], Any]:
-    keys = zip(table.quantity, table.scheme, table.setting, strict=True)
-    return dict(zip(keys, table[column], strict=True))
-
-
 class OperatorsStudy(Study):
     """Reports of operators and other simulators, simulated."""
 
@@ -233,22 +197,14 @@ class OperatorsStudy(Study):
     def simulate(self, stage: Stage) -> Results:
         """Run every row."""
         simulated = bloom_rows(loop.simulate(stage, loop_jobs()))
-        samples = pd.concat([simulated, models.simulate(stage)], ignore_index=True)
+        samples = pd.concat([simulated, closed_form_samples()], ignore_index=True)
         runs = scale.simulate(stage)
         return {
-            "verdicts": verdict_table(outputs(), samples),
+            "verdicts": verdict_table(read_rows("operators", "published"), samples),
             "samples": samples,
             "scale": runs,
             "bands": scale.bands(runs),
         }
-
-    def verdicts(self, results: Results) -> Verdicts:
-        """Return the verdict of every output."""
-        return _by_row(results["verdicts"], "verdict")
-
-    def kinds(self, results: Results) -> Kinds:
-        """Return the kind of every output."""
-        return _by_row(results["verdicts"], "kind")
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return every output with its verdict; missing values are null."""

@@ -14,7 +14,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts
+from faultline.experiments.studies.base import Kind, Results, Row, Study
 from faultline.experiments.studies.data import published_value, read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
@@ -191,19 +191,11 @@ class RecoveryStudy(Study):
         rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
         return {"recoveries": with_repeated(pd.DataFrame(rows)), "standbys": _standby_table()}
 
-    def verdicts(self, results: Results) -> Verdicts:
-        """Return the verdict of each recovery."""
+    def row_tables(self, results: Results) -> Results:
+        """Return the results, with the verdict and the kind of each recovery."""
         table = results["recoveries"]
-        return {
-            ("recovery", one.system, one.setting): _verdict(one.off) for one in table.itertuples()
-        }
-
-    def kinds(self, results: Results) -> Kinds:
-        """Return the recoveries used to fit prices, and those that repeat a constant."""
-        table = results["recoveries"]
-        return {
-            ("recovery", one.system, one.setting): _KINDS[one.role] for one in table.itertuples()
-        }
+        judged = table.assign(verdict=table.off.map(_verdict), kind=table.role.map(_KINDS))
+        return {**results, "recoveries": judged}
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the number of predictions within 15 %, and the others."""

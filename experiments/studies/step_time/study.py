@@ -21,7 +21,7 @@ from faultline.experiments.figures.style import (
     stack_bars,
     write_title,
 )
-from faultline.experiments.studies.base import Kinds, Results, Row, Study, listed_rows
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time.predicting import (
@@ -260,16 +260,12 @@ class StepTimeStudy(Study):
         return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}
 
     def row_tables(self, results: Results) -> Results:
-        """Return the results, with the quantity of each prediction."""
+        """Return the results, with the quantity of each prediction; fits are calibrated."""
         table = results["predictions"]
-        return {**results, "predictions": table.assign(quantity=table.unit.map(QUANTITIES))}
-
-    def kinds(self, results: Results) -> Kinds:
-        """Return the rows used for fits of an efficiency."""
-        table = self.row_tables(results)["predictions"]
-        fitted = {"predictions": table[table.fitted & table.published.notna()]}
-        rows = listed_rows(self.folder(), fitted)
-        return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
+        is_calibrated = table.fitted & table.published.notna()
+        kinds = is_calibrated.map({True: "calibrated", False: ""})
+        predictions = table.assign(quantity=table.unit.map(QUANTITIES), kind=kinds)
+        return {**results, "predictions": predictions}
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the errors of the predictions, over all sections."""

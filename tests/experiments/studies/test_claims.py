@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 from faultline.experiments import studies
 from faultline.experiments.studies import all_studies, load_study
-from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
+from faultline.experiments.studies.base import Kind, Row
 from faultline.experiments.studies.claims import (
     ELSEWHERE,
     NO_ROW,
-    Judge,
     judged,
     judged_rows,
     printed_claims,
@@ -26,7 +25,6 @@ from faultline.experiments.studies.claims import (
 )
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import scale
-from faultline.experiments.studies.operators.study import outputs
 from faultline.experiments.studies.recovery.study import with_repeated
 from faultline.experiments.studies.step_time.published import cases
 from faultline.experiments.studies.step_time.study import QUANTITIES
@@ -34,6 +32,7 @@ from faultline.experiments.studies.step_time.study import QUANTITIES
 from tests.experiments.asking import Ask
 
 ROOT = Path(__file__).parents[3]
+WITHIN = 0.05
 LISTS = sorted(
     path.parts[-3].replace("_", "-") for path in Path(studies.__path__[0]).glob("*/data/claims.csv")
 )
@@ -48,12 +47,8 @@ def row(simulated: float, published: float | None, setting: str = "here", **ends
     return Row("goodput", "spare", setting, published, simulated, low, high, "1")
 
 
-def judge(stated: Verdicts | None = None, kinds: Kinds | None = None) -> Judge:
-    return partial(judged_rows, stated=stated or {}, kinds=kinds or {}, within=0.05)
-
-
-def verdict(claim: Mapping[str, Any], rows: list[Row], stated: Verdicts | None = None) -> str:
-    table = judged([{"claim": "it is so", **claim}], rows, judge(stated), ["runs"])
+def verdict(claim: Mapping[str, Any], rows: list[Row]) -> str:
+    table = judged([{"claim": "it is so", **claim}], rows, WITHIN, ["runs"])
     return str(table.verdict[0])
 
 
@@ -82,7 +77,8 @@ def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
 
 def test_each_published_output_of_operators_is_claimed() -> None:
     simulated = [
-        Row(one.quantity, "any", one.setting, None, 1.0, 1.0, 1.0, one.unit) for one in outputs()
+        Row(one["quantity"], "any", one["setting"], None, 1.0, 1.0, 1.0, one.get("unit", "1"))
+        for one in read_rows("operators", "published")
     ]
     assert_all_are_claimed("operators", simulated)
 
@@ -143,8 +139,8 @@ def test_rows_are_counted_by_their_verdict() -> None:
 
 
 def test_a_study_judges_its_own_rows() -> None:
-    stated = {("goodput", "spare", "here"): "withheld"}
-    assert verdict({"beside": "goodput"}, [row(1.0, 1.0)], stated) == "1 withheld"
+    stated = replace(row(1.0, 1.0), verdict="withheld")
+    assert verdict({"beside": "goodput"}, [stated]) == "1 withheld"
 
 
 def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
@@ -187,11 +183,11 @@ def test_a_verdict(test: Any, low: float, high: float, expected: str, off: float
 @pytest.mark.parametrize("kind", [one for one in get_args(Kind) if one != "prediction"])
 def test_what_is_no_prediction_is_counted_apart(kind: Kind) -> None:
     rows = [row(1.0, 1.0, "a"), row(1.0, 1.0, "b"), row(2.0, 1.0, "c"), row(2.0, 1.0, "d")]
+    rows[1::2] = [replace(one, kind="prediction") for one in rows[1::2]]
     claim = {"claim": "it is so", "beside": "goodput", "kind": kind}
-    stated: Kinds = {("goodput", "spare", place): "prediction" for place in "bd"}
-    (verdict_text,) = judged([claim], rows, judge(kinds=stated), ()).verdict
+    (verdict_text,) = judged([claim], rows, WITHIN, ()).verdict
     assert verdict_text == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
-    table = judge(kinds=stated)([claim], rows)
+    table = judged_rows([claim], rows, WITHIN)
     assert tally(table) == {kind: 1, "inside": 1, f"{kind}, outside": 1, "outside": 1}
     assert tally_text(table) == (
         f"1 of 2 predictions are met (1 outside); not counted: 1 {kind}, 1 {kind}, outside"
@@ -204,9 +200,9 @@ def test_the_first_claim_that_names_a_row_judges_it() -> None:
         {"claim": "a", "beside": "goodput", "published": 2, "test": "at most", "setting": "here"},
         {"claim": "b", "beside": "goodput", "published": 2},
     ]
-    table = judge()(claims, rows)
+    table = judged_rows(claims, rows, WITHIN)
     assert list(table.verdict) == ["inside", "outside"]
-    assert list(judge()([], rows).verdict) == ["predicted", "predicted"]
+    assert list(judged_rows([], rows, WITHIN).verdict) == ["predicted", "predicted"]
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -237,7 +233,7 @@ def test_systems_are_printed_one_by_one() -> None:
         {"system": "torchft", "claim": "a", "not_simulated": "why"},
         {"system": "FT-HSDP", "claim": "b", "beside": "goodput"},
     ]
-    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], judge(), ())))
+    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], WITHIN, ())))
     assert [one.caption for one in tables] == [
         "What is claimed: torchft",
         "What is claimed: FT-HSDP",

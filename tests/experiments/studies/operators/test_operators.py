@@ -18,6 +18,7 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.runs import single_run
 from faultline.experiments.studies.claims import tally
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import loop, scale
 from faultline.experiments.studies.operators.incidents import (
     DAY_S,
@@ -28,16 +29,13 @@ from faultline.experiments.studies.operators.incidents import (
     incidents,
     scattered,
 )
-from faultline.experiments.studies.operators.jobs import calibrated_step_s
+from faultline.experiments.studies.operators.jobs import loop_jobs
 from faultline.experiments.studies.operators.loop import LoopJob
 from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS, RATES
 from faultline.experiments.studies.operators.study import (
     OperatorsStudy,
-    Output,
     draw_agreement,
     draw_scale,
-    outputs,
-    run_name,
     verdict_table,
 )
 from faultline.experiments.studies.stage import Stage
@@ -50,9 +48,12 @@ from tests.docs.pages import numbers
 SPAN_S = 30 * DAY_S
 
 
+OUTPUTS = read_rows("operators", "published")
+
+
 def test_figures_name_the_runs_and_not_their_codes() -> None:
-    drawn = [one for one in outputs() if one.unit == "1" and one.published is not None]
-    names = {one.setting: run_name(one.setting) for one in drawn}
+    drawn = [one for one in OUTPUTS if "unit" not in one and "published" in one]
+    names = {one["setting"]: one["run"] for one in drawn}
     assert not [name for name in names.values() if re.match(r"[A-G]\d", name)]
     assert len(set(names.values())) == len(names)
 
@@ -130,9 +131,11 @@ def test_the_loop_pays_what_an_incident_states(stage: Stage) -> None:
 
 
 def test_a_step_that_explains_one_cell_of_blocking() -> None:
-    step_s = calibrated_step_s("D3")
-    assert 4.3 < step_s < 4.6
-    assert step_s / (step_s + 6.77) == pytest.approx(0.3984)
+    blocked = {"D3 Megatron 128": (6.77, 0.3984), "D4 Megatron 512": (13.02, 0.4307)}
+    steps_s = {job.setting: job.step_s for job in loop_jobs() if job.setting in blocked}
+    assert 4.3 < steps_s["D3 Megatron 128"] < 4.6
+    for setting, (write_s, share) in blocked.items():
+        assert steps_s[setting] / (steps_s[setting] + write_s) == pytest.approx(share)
 
 
 def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
@@ -166,7 +169,7 @@ def test_verdicts(
     expected: str,
     off: float | None,
 ) -> None:
-    output = Output("X1", "goodput", published, test=test)
+    output = {"setting": "X1", "quantity": "goodput", "published": published, "test": test}
     row = verdict_table((output,), _samples(values)).iloc[0]
     assert row.verdict == expected
     assert row.off == (None if off is None else pytest.approx(off))
@@ -178,13 +181,12 @@ def test_verdicts(
 
 
 def test_outputs_are_named_once_and_withheld_ones_have_no_value() -> None:
-    known = outputs()
-    assert len({(one.setting, one.quantity) for one in known}) == len(known)
+    assert len({(one["setting"], one["quantity"]) for one in OUTPUTS}) == len(OUTPUTS)
     withheld = ("A2", "A4", "B2", "E5", "E6", "E7", "F2", "G3 15", "G3 60")
     withheld += ("H1", "H2 after", "H3", "H4", "H5")
-    for one in known:
-        if one.setting.startswith(withheld):
-            assert one.published is None
+    for one in OUTPUTS:
+        if one["setting"].startswith(withheld):
+            assert "published" not in one
 
 
 def _failures(has_excess: bool, label: str = "checkpoint", failing: str = KINDS) -> list[Failure]:
