@@ -23,9 +23,7 @@ def test_recoveries_are_counted(tmp_path: Path) -> None:
     with Stage(tmp_path, Console(quiet=True), workers=1) as stage:
         results = study.simulate(stage)
     rows = [row for row in study.rows(results) if row.quantity == "recovery"]
-    table = judged_rows(
-        study.claims(), rows, study.verdicts(results), study.kinds(results), study.within
-    )
+    table = judged_rows(study.claims(), rows, study.within)
     counts = tally(table)
     met, missed = counts["inside"], counts["outside"]
     assert numbers("README.md", r"(\d+) measured \[recoveries\]") == [len(rows)]
@@ -68,7 +66,7 @@ def test_ntp_s_utilisations_are_counted() -> None:
     made = {"utilisation": utilisation_table()}
     compared = beside_published("ntp", listed_rows("ntp", made))
     rows = [row for row in compared if row.published is not None]
-    counts = tally(judged_rows((), rows, {}, {}, 0.05))
+    counts = tally(judged_rows((), rows, 0.05))
     assert numbers("README.md", r"(\d+) of (\d+) of our utilisations are outside") == [
         counts["outside"],
         len(rows),

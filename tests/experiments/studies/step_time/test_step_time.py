@@ -239,7 +239,7 @@ def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
 
 
 def test_rows_name_what_they_were_fitted_on(small: pd.DataFrame) -> None:
-    named = {"predictions": small.assign(quantity=small.unit.map(study.QUANTITIES))}
+    named = {"predictions": small.assign(quantity=small.unit.map(study.QUANTITIES), kind="")}
     rows = list(listed_rows("step_time", named))
     assert [row.setting for row in rows] == list(SMALL)
     assert {row.scheme for row in rows} == {"Megatron-LM 2021, A100, fitted on A1 7.5B"}
