@@ -106,7 +106,7 @@ def declare(commands: Commands) -> None:
         platform,
         "probe",
         "measure a collective on a platform",
-        "collective:execute",
+        "platform:execute_probe",
         description="Measure one collective on an idle platform in SimGrid: its time, its "
         "bandwidths as nccl-tests counts them, and which links limit it. For comparison, print "
         "the alpha-beta time of the algorithm with all edges like the one between the first and "
