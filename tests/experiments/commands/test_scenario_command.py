@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tomlkit
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import (
     command_scenario,
@@ -164,7 +164,7 @@ def test_measured_times_are_shown_beside_the_choice_to_measure() -> None:
 
 def test_every_key_has_a_comment_with_its_unit() -> None:
     text = scenario_toml(resolved(), everything=True)
-    for known in scenario_reference().values():
+    for known in schema_keys(Scenario).values():
         if known.is_table or known.dotted in ("description", "uncertain"):
             continue
         lines = [line for line in text.splitlines() if line.lstrip("# ").startswith(known.path[-1])]
