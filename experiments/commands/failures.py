@@ -1,4 +1,4 @@
-"""``faultline failures``: models and what they produce, logs and what they say of models."""
+"""``faultline failures``: draw failures of a model, import logs, fit models to logs."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def execute_draw(arguments: argparse.Namespace) -> None:
 
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
-    """Return the scenario that is meant; a model by itself gets a job of round numbers."""
+    """Return the named scenario; for a failure model by itself, a job of round numbers."""
     what, model = arguments.what, _model(arguments.what)
     if model is None:
         size = [] if arguments.gpus is None else [f"job.gpus={arguments.gpus}"]
         return command_scenario(what, [*size, *arguments.settings])
     gpus = arguments.gpus or DRAWN_GPUS
-    # About so many GPUs a group, and none left over.
+    # Close to that many GPUs per group, with none left over.
     most = max(1, min(gpus // DRAWN_GPUS_PER_GROUP, 100_000))
     groups = next(groups for groups in range(most, 0, -1) if gpus % groups == 0)
     own = [
@@ -71,7 +71,7 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
 
 
 def _model(what: str) -> str | None:
-    """Return whether a mix or a trace is meant; None for a scenario."""
+    """Return "mix" or "trace" if the word names one; None for a scenario."""
     if what in (*shipped_mixes(), *plugged_mixes()):
         return "mix"
     if what.lower().endswith(".csv"):
@@ -226,13 +226,13 @@ def execute_fit(arguments: argparse.Namespace) -> None:
 def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
     """Read a log of failures by node with the options that describe it.
 
-    Raises UserError: an option is wrong, or the log is.
+    Raises UserError if an option or the log is wrong.
     """
     columns: dict[str, str] = {}
     if arguments.columns is not None:
-        parted = [one.partition("=") for one in arguments.columns]
-        columns = {name.lower(): theirs for name, _, theirs in parted}
-        if len(columns) < len(parted) or not all(columns) or not all(columns.values()):
+        pairs = [pair.partition("=") for pair in arguments.columns]
+        columns = {name.lower(): column for name, _, column in pairs}
+        if len(columns) < len(pairs) or not all(columns) or not all(columns.values()):
             raise UserError(
                 f"--columns {' '.join(arguments.columns)}: write NAME=COLUMN once for each column "
                 "to read, for example time=timestamp node=hostname"
@@ -289,8 +289,8 @@ def fit_as_json(fitted: Any) -> dict[str, Any]:
     }
 
 
-def _estimate_as_json(one: Any) -> dict[str, float]:
-    return {"value": one.mean, "low": one.low, "high": one.high}
+def _estimate_as_json(interval: Any) -> dict[str, float]:
+    return {"value": interval.mean, "low": interval.low, "high": interval.high}
 
 
 def _cause_as_json(cause: Any) -> dict[str, Any]:
@@ -352,7 +352,7 @@ def _about_lemons(lemons: Any) -> str:
         return "too few failures of nodes to determine whether some fail more often than others"
     shape = lemons.shape
     if not math.isfinite(shape.mean):
-        return f"nodes fail alike (a gamma factor's shape is above {shape.low:.2g}, 95 %)"
+        return f"all nodes fail at one rate (a gamma factor's shape is above {shape.low:.2g}, 95 %)"
     high = f"{shape.high:.2g}" if math.isfinite(shape.high) else "any"
     return (
         f"nodes differ by a gamma factor of shape {shape.mean:.2g} ({shape.low:.2g} to {high}): "
@@ -367,8 +367,8 @@ def _about_bursts(bursts: Any) -> str:
     excess, within_s = bursts.excess, bursts.within_s
     if not bursts.found:
         return (
-            f"failures come as independent ones do (p = {bursts.p_independent:.2g}); a burst has "
-            f"at most {excess.high:.2g} (95 %)"
+            f"failures do not differ from independent ones (p = {bursts.p_independent:.2g}); a "
+            f"burst has at most {excess.high:.2g} (95 %)"
         )
     return (
         f"bursts of {excess.mean:.2g} failures ({excess.low:.2g} to {excess.high:.2g}), each a "

@@ -26,16 +26,22 @@ from faultline.experiments.analysis.job_backtest import (
 from faultline.experiments.analysis.job_fit import JobFit, fit_job
 from faultline.experiments.analysis.learned_job import scenario_text, stops_of
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.failures import fit_as_json, node_log, print_fit
-from faultline.experiments.commands.output import explained, print_json, progress_of, refuse_idle
+from faultline.experiments.commands.output import (
+    check_figure,
+    check_output,
+    explained,
+    print_json,
+    progress_of,
+    refuse_idle,
+)
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import LogFile
 from faultline.experiments.config.logs.fault_records import is_fault_records, outages_of
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen, text_column
-from faultline.platforms.files import check_writable, lines_of, write_file
+from faultline.platforms.files import lines_of, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -46,8 +52,7 @@ _ROUNDING = 1e-9  # Shares that differ by less are equal.
 def execute(arguments: argparse.Namespace) -> None:
     """Run ``learn``."""
     path = arguments.output
-    with explained(f"-o {path}", "name a file that can be written"):
-        check_writable(path)
+    check_output("-o", path)
     times, failures = _learned(arguments)
     mix = f"{path.stem}-causes.toml"
     text = scenario_text(arguments.gpus_per_node, times, failures, mix)
@@ -139,10 +144,8 @@ def _first_line(path: Path) -> str:
 def execute_backtest(arguments: argparse.Namespace) -> None:
     """Run ``backtest``."""
     if arguments.output is not None:
-        if arguments.output.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
-            raise UserError(f"-o {arguments.output}: name a file that ends in .png, .svg or .pdf")
-        with explained(f"-o {arguments.output}", "name a file that can be written"):
-            check_writable(arguments.output)
+        check_figure(arguments.output)
+        check_output("-o", arguments.output)
     if is_fault_records(_first_line(arguments.log)):
         _backtest_down(arguments)
         return
@@ -242,8 +245,13 @@ def _rows(fit: JobFit) -> list[tuple[str, Interval, str, str]]:
 
 def _fit_table(fit: JobFit) -> Table:
     rows = [
-        (name, f"{one.mean:.4g} {unit}".strip(), f"{one.low:.4g} to {one.high:.4g}", method)
-        for name, one, unit, method in _rows(fit)
+        (
+            name,
+            f"{fitted.mean:.4g} {unit}".strip(),
+            f"{fitted.low:.4g} to {fitted.high:.4g}",
+            method,
+        )
+        for name, fitted, unit, method in _rows(fit)
     ]
     every = f"most frequent of {fit.counts['step']}"
     rows.insert(1, ("checkpoint every", f"{fit.interval_steps} steps", "", every))
@@ -254,7 +262,7 @@ def _fit_table(fit: JobFit) -> Table:
 def _fit_data(fit: JobFit) -> dict[str, Any]:
     return {
         "interval_steps": fit.interval_steps,
-        **{name.replace(" ", "_"): asdict(one) for name, one, _, _ in _rows(fit)},
+        **{name.replace(" ", "_"): asdict(fitted) for name, fitted, _, _ in _rows(fit)},
     }
 
 
@@ -284,7 +292,7 @@ def _verdict(tested: Backtest) -> str:
     if tested.is_inside("goodput"):
         text = f"goodput is inside the {BAND:.0%} band"
         return f"{text}, although {changes}" if changes else text
-    why = changes or "no fitted time changed beyond chance, so chance or what is not modelled"
+    why = changes or "no fitted time changed beyond chance: chance, or an effect not modelled"
     return f"goodput is outside the {BAND:.0%} band: {why}"
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.progress import WorkProgress
 from faultline.experiments.screen import message_console
+from faultline.platforms.files import check_writable, write_file
 from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
@@ -29,7 +31,7 @@ def print_json(content: Any) -> None:
 
 
 def print_files(arguments: argparse.Namespace, written: Mapping[Path, str]) -> None:
-    """Print which files were written: a line each, or as JSON."""
+    """Print the written files: a line per file, or JSON."""
     if arguments.json:
         print_json({"files": list(map(str, written))})
         return
@@ -64,7 +66,7 @@ def waiting(what: str) -> Iterator[None]:
 
 
 def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: str) -> None:
-    """Refuse stated options that have no effect there; named without dashes."""
+    """Refuse stated options, named without dashes, that have no effect `where`."""
     for option in options:
         if getattr(arguments, option) not in (None, False):
             raise UserError(f"--{option}: has no effect {where}; leave it out")
@@ -72,13 +74,39 @@ def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: st
 
 @contextmanager
 def explained(place: object, remedy: str = "", *others: type[Exception]) -> Iterator[None]:
-    """Turn an OSError, or another kind, into a UserError: place, reason, remedy."""
+    """Turn an OSError, or one of other kinds, into a UserError: place, reason, remedy."""
     kinds: tuple[type[Exception], ...] = (OSError, *others)
     try:
         yield
     except kinds as error:
         line = f"{place}: {getattr(error, 'strerror', None) or error}"
         raise UserError(f"{line}; {remedy}" if remedy else line) from error
+
+
+_REMEDY = "name a file that can be written"
+
+
+def check_output(option: str, path: Path) -> None:
+    """Refuse before long work a file that cannot be written."""
+    with explained(f"{option} {path}", _REMEDY):
+        check_writable(path)
+
+
+def write_output(option: str, path: Path, text: str) -> None:
+    """Write the file that an option names."""
+    with explained(f"{option} {path}", _REMEDY):
+        write_file(path, text)
+
+
+def is_figure(path: Path) -> bool:
+    """Return whether the suffix of a file is that of a figure."""
+    return path.suffix.lower().removeprefix(".") in PLOT_FORMATS
+
+
+def check_figure(path: Path) -> None:
+    """Refuse a ``-o`` whose suffix is not that of a figure."""
+    if not is_figure(path):
+        raise UserError(f"-o {path}: name a file that ends in .png, .svg or .pdf")
 
 
 def make_folder(folder: Path, option: str) -> None:

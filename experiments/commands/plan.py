@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 from faultline.experiments.commands.output import (
-    explained,
+    check_output,
     print_json,
     progress_of,
+    write_output,
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, plan_data
@@ -43,7 +44,6 @@ from faultline.experiments.planner.search import (
 from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
-from faultline.platforms.files import check_writable, write_file
 from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 
@@ -51,8 +51,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish a job."""
     names, prices = arguments.scenarios, arguments.prices
     if arguments.page is not None:
-        with explained(f"--page {arguments.page}", "name a file that can be written"):
-            check_writable(arguments.page)
+        check_output("--page", arguments.page)
     if len(names) > 1:
         _check_for_several(arguments)
         return _compare(arguments)
@@ -65,7 +64,6 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_data(plan, optimised, over, price))
     else:
-        # A file's lines are wide enough for the table.
         print_plan(Screen(), plan, advice, optimised, price, all_lines=arguments.all)
         if over is not None:
             print_over_priors(Screen(), over)
@@ -80,7 +78,7 @@ _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColum
 def _planned(
     name: str, arguments: argparse.Namespace
 ) -> tuple[Plan, list[Optimised], OverPriors | None]:
-    """Return the plan of a scenario, what a search found, and the plan over the priors."""
+    """Return the plan of a scenario, the results of a search, and the plan over the priors."""
     situation = read_situation(
         name,
         arguments.settings,
@@ -133,7 +131,7 @@ def _data(
 
 
 def _check_for_several(arguments: argparse.Namespace) -> None:
-    """Refuse what one scenario alone can have."""
+    """Refuse options that apply to one scenario only, and a wrong number of prices."""
     alone = {
         "--page": arguments.page is not None,
         "--nodes": arguments.nodes is not None,
@@ -142,7 +140,7 @@ def _check_for_several(arguments: argparse.Namespace) -> None:
     }
     for option, is_stated in alone.items():
         if is_stated:
-            raise UserError(f"{option}: is for one scenario; plan each by itself")
+            raise UserError(f"{option}: applies to one scenario; plan each by itself")
     scenarios, prices = len(arguments.scenarios), len(arguments.prices)
     if prices not in (0, 1, scenarios):
         raise UserError(
@@ -161,8 +159,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     ]
     if arguments.json:
         plans = [
-            {"summary": asdict(summary), **_data(*of_plan, price)}
-            for of_plan, summary, price in zip(planned, summaries, each_price, strict=True)
+            {"summary": asdict(summary), **_data(*results, price)}
+            for results, summary, price in zip(planned, summaries, each_price, strict=True)
         ]
         print_json({"plans": plans, "sentences": comparison_texts(summaries)})
     else:
@@ -173,7 +171,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _split(arguments: argparse.Namespace) -> int:
-    """Split a fleet into groups and standbys, and print what each split trains."""
+    """Split a fleet into groups and standbys, and print the goodput of each split."""
     with progress_of(*_COLUMNS) as progress, workers_kept():
         task = progress.add_task("simulating splits of the fleet", total=None)
         fleet = split_fleet(
@@ -214,10 +212,5 @@ def _write_page(
             "so that there is nothing to compare over the priors"
         )
     page = over_priors_page(plan, over, shlex.join(("faultline", *sys.argv[1:])), price)
-    with explained(f"--page {arguments.page}"):
-        write_file(arguments.page, page)
-    _report_written(arguments, str(arguments.page))
-
-
-def _report_written(arguments: argparse.Namespace, written: str) -> None:
-    print(written, file=sys.stderr if arguments.json else sys.stdout)
+    write_output("--page", arguments.page, page)
+    print(arguments.page, file=sys.stderr if arguments.json else sys.stdout)

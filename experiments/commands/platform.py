@@ -1,4 +1,4 @@
-"""``faultline platform``: generate, check, draw, compare and import platform files."""
+"""``faultline platform``: generate, check, draw, compare, import and probe platforms."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ import tomlkit
 from faultline.experiments.analysis.platform_phases import PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, rate_text
-from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
+    check_figure,
     explained,
+    pairs_table,
     print_files,
     print_json,
     waiting,
+    write_output,
 )
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import cluster_file
+from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
 from faultline.platforms.check_report import check_report
-from faultline.platforms.errors import nearest
-from faultline.platforms.files import read_text, write_file
+from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import load_spec, parse_spec, read_settings
@@ -35,21 +39,26 @@ from faultline.platforms.topology_import import (
     read_nccl_topology,
     read_switches,
 )
-from faultline.platforms.units import TIME, format_quantity
+from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.cache_folder import cache_directory
+from faultline.simulator.collectives.catalogue import CollectiveError
+from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 from rich.box import SIMPLE_HEAD
 
 _EFFECTS = {
-    "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load, "
+    "network": "these affect the steps of a [model], a measured all-reduce, checkpoint and load, "
     "and state in host memory:",
-    "scale-up": "these count for the tensor parallelism of a [model], and where groups share them:",
-    "compute": "these count for the compute of a [model]; times.compute_s holds on any GPU:",
-    "memory": "these count for state in host memory:",
+    "scale-up": "these affect the tensor parallelism of a [model], and groups that share them:",
+    "compute": "these affect the compute of a [model]; times.compute_s is the same on any GPU:",
+    "memory": "these affect state in host memory:",
     "none": "these change no time of a run:",
 }
+_MOST_BYTES = 1e18
+"""SimGrid counts bytes in 64 bits."""
 _SPEC_ONLY = (
-    "what memory holds, and without host.doors its bandwidth, are those of the spec in the file"
+    "sizes of memory, and without host.doors its bandwidth, are those of the spec in the file"
 )
 
 
@@ -60,8 +69,8 @@ def execute_generate(arguments: argparse.Namespace) -> None:
         spec = rail_plane(spec)
     with waiting("writing"):
         write_xml(spec, arguments.output)
-    stands = f", each standing for {spec.gpus_per_rank:,}" if spec.plane else ""
-    print_files(arguments, {arguments.output: f"{arguments.output}: {spec.gpus:,} GPUs{stands}"})
+    each = f", each representing {spec.gpus_per_rank:,}" if spec.plane else ""
+    print_files(arguments, {arguments.output: f"{arguments.output}: {spec.gpus:,} GPUs{each}"})
 
 
 def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
@@ -92,15 +101,9 @@ def execute_draw(arguments: argparse.Namespace) -> None:
     # Importing Matplotlib takes a second: only a command that draws imports it.
     from faultline.experiments.figures.platform_drawing import draw_platform
 
-    if arguments.output.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
-        raise UserError(
-            f"-o {arguments.output}: name a file that ends in .{', .'.join(PLOT_FORMATS)}"
-        )
-    try:
-        with waiting("drawing"):
-            draw_platform(read_platform(arguments.file), arguments.output)
-    except OSError as error:
-        raise UserError(f"-o {arguments.output}: cannot be written: {error.strerror}") from error
+    check_figure(arguments.output)
+    with explained(f"-o {arguments.output}", "name a file that can be written"), waiting("drawing"):
+        draw_platform(read_platform(arguments.file), arguments.output)
     print_files(arguments, {arguments.output: str(arguments.output)})
 
 
@@ -111,7 +114,7 @@ def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "GPUs",
         f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
         f"{counted(report['hosts'], 'host')}{racks}"
-        + (f"; each stands for {plane:,}" if plane > 1 else ""),
+        + (f"; each represents {plane:,}" if plane > 1 else ""),
     )
     yield "switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())
     for name, links in report["links"].items():
@@ -151,13 +154,13 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
 
 def _difference_rows(differences: list[dict[str, str]] | None) -> Iterator[tuple[str, str]]:
     if differences is None:
-        yield "spec", "the file keeps none: its links are all there is"
+        yield "spec", "none: the links of the file alone describe the platform"
     elif not differences:
-        yield "spec", "the file is as its spec says"
+        yield "spec", "the file matches its spec"
     else:
         yield "spec", "the file was edited"
         for effect, meaning in _EFFECTS.items():
-            texts = [one["text"] for one in differences if one["effect"] == effect]
+            texts = [change["text"] for change in differences if change["effect"] == effect]
             if texts:
                 yield from (("", meaning), *(("", f"  {text}") for text in texts))
         yield "", _SPEC_ONLY
@@ -175,8 +178,8 @@ def execute_diff(arguments: argparse.Namespace) -> None:
     with waiting("timing both platforms"):
         edit = compare_platforms(arguments.a, arguments.b, arguments.scenario, arguments.settings)
     if arguments.json:
-        phases = [{**asdict(one), "change": one.change} for one in edit.phases]
-        differences = [one._asdict() for one in edit.differences]
+        phases = [{**asdict(phase), "change": phase.change} for phase in edit.phases]
+        differences = [difference._asdict() for difference in edit.differences]
         name = edit.scenario.name
         print_json({"scenario": name, "phases": phases, "differences": differences})
         return
@@ -189,8 +192,8 @@ def execute_diff(arguments: argparse.Namespace) -> None:
     ]
     title = f"{edit.scenario.name}: {groups:,} groups of {edit.scenario.job.gpus_of_group:,} GPUs"
     look = {"title": title, "title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False}
-    console.print(text_table((_cells(one) for one in edit.phases), columns, **look))
-    if not any(one.change for one in edit.phases):
+    console.print(text_table(map(_cells, edit.phases), columns, **look))
+    if not any(phase.change for phase in edit.phases):
         console.print("No phase of this job changes.", style="bold")
     for difference in edit.differences:
         console.print(f"- {difference.text}", soft_wrap=True)
@@ -198,9 +201,9 @@ def execute_diff(arguments: argparse.Namespace) -> None:
         console.print("The files have the same contents.")
 
 
-def _cells(one: PhaseChange) -> tuple[str, ...]:
-    change = f"{one.change:+.1%}" if one.change else "none"
-    return one.phase, f"{one.before_s:.4g} s", f"{one.after_s:.4g} s", change, one.source
+def _cells(phase: PhaseChange) -> tuple[str, ...]:
+    change = f"{phase.change:+.1%}" if phase.change else "none"
+    return phase.phase, f"{phase.before_s:.4g} s", f"{phase.after_s:.4g} s", change, phase.source
 
 
 def execute_import(arguments: argparse.Namespace) -> None:
@@ -217,10 +220,68 @@ def execute_import(arguments: argparse.Namespace) -> None:
     spec = imported_spec(server, switches, like, where)
     text = tomlkit.dumps(spec.as_mapping())
     parse_spec(text, f"{where}: makes no spec that can be read again")
-    with explained(arguments.output, "choose another -o FILE"):
-        write_file(arguments.output, text)
+    write_output("-o", arguments.output, text)
     line = (
-        f"{arguments.output}: a spec of {spec.gpus:,} GPUs; what is not in these files is that of "
-        f"{like}: look at it, then faultline platform generate {arguments.output}"
+        f"{arguments.output}: a spec of {spec.gpus:,} GPUs; values that are not in these files are "
+        f"those of {like}: check them, then faultline platform generate {arguments.output}"
     )
     print_files(arguments, {arguments.output: line})
+
+
+def execute_probe(arguments: argparse.Namespace) -> None:
+    """Measure a collective on an idle platform."""
+    path, size_bytes = _collective(arguments)
+    named = explained(arguments.file, "", CollectiveError)
+    with named, explaining_aborts(path), waiting("measuring"):
+        result = probe_collective(
+            path, arguments.collective, arguments.algorithm, size_bytes, arguments.gpus
+        )
+    if arguments.json:
+        fields = asdict(result).items()
+        print_json({key.removesuffix("_bytes_per_s"): value for key, value in fields})
+        return
+    of_formula = result.time_s / result.alpha_beta_s - 1.0 if result.alpha_beta_s else 0.0
+    rows = (
+        ("time", _seconds(result.time_s)),
+        ("alpha-beta time", f"{_seconds(result.alpha_beta_s)} ({of_formula:+.1%} measured)"),
+        ("bus bandwidth", _bandwidth(result.bus_bandwidth_bytes_per_s)),
+        ("algorithm bandwidth", _bandwidth(result.algorithm_bandwidth_bytes_per_s)),
+        ("limited by", result.limited_by),
+        ("messages", f"{result.messages:,}"),
+    )
+    what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
+    title = f"{what}, {arguments.bytes}"
+    Screen().print(pairs_table(rows, title))
+
+
+def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
+    """Return the platform XML and the bytes of the arguments."""
+    with explained("--bytes", "", PlatformError):
+        size_bytes = parse_quantity(arguments.bytes, SIZE)
+    if not 1 <= size_bytes <= _MOST_BYTES:
+        raise UserError(f"--bytes {arguments.bytes!r}: write a size from 1B to 1EB, like 1GB")
+    if arguments.gpus is not None and arguments.gpus < 2:
+        raise UserError(f"--gpus {arguments.gpus}: a collective needs at least 2 ranks")
+    return _platform(arguments.file, arguments.gpus), size_bytes
+
+
+def _platform(name: str, ranks: int | None) -> Path:
+    """Return a platform XML; a shipped rail plane is generated with a group per rank."""
+    if name in preset_names():
+        groups = ranks or load_preset(name).scale_up.domains
+        return generate_preset(name, groups, cache_directory() / "platforms")
+    return cluster_file(name, name)
+
+
+def _seconds(time_s: float) -> str:
+    for unit, seconds in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if time_s >= seconds:
+            return f"{time_s / seconds:.4g} {unit}"
+    return f"{time_s * 1e9:.4g} ns"
+
+
+def _bandwidth(bytes_per_s: float) -> str:
+    for unit in BANDWIDTH.written:
+        if float(BANDWIDTH.units[unit]) <= bytes_per_s:
+            return f"{bytes_per_s / float(BANDWIDTH.units[unit]):.4g} {unit}"
+    return f"{bytes_per_s:.4g} B/s"

@@ -6,13 +6,19 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.selection import check_axis
-from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
+from faultline.experiments.commands.output import (
+    check_output,
+    explained,
+    make_folder,
+    print_files,
+    waiting,
+    write_output,
+)
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.report.page import report_page
 from faultline.experiments.runs.table import read_sweep
-from faultline.platforms.files import check_writable, write_file
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -42,10 +48,8 @@ def execute_report(arguments: argparse.Namespace) -> None:
         )
     if arguments.by is not None:
         check_axis(sweep.frame, arguments.by, "--by")
-    with explained(f"--output {output}", "name a file that can be written"):
-        check_writable(output)
+    check_output("--output", output)
     with waiting("comparing and drawing"):
         text = report_page(sweep, arguments.price, arguments.by)
-    with explained(f"--output {output}", "name a file that can be written"):
-        write_file(output, text)
+    write_output("--output", output, text)
     print_files(arguments, {output: str(output)})

@@ -11,7 +11,9 @@ from faultline.experiments.analysis.course import check_suffix, write_timeline
 from faultline.experiments.analysis.printing import summary_rows, summary_title
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
+    check_output,
     explained,
+    is_figure,
     pairs_table,
     print_json,
     progress_of,
@@ -24,7 +26,6 @@ from faultline.experiments.config.scenario_file import command_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.screen import Screen, text_column
-from faultline.platforms.files import check_writable
 from faultline.strategies.registry import all_strategies
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
@@ -41,8 +42,7 @@ def execute(arguments: argparse.Namespace) -> None:
     events: list[Event] | None = None if file is None else []
     if file is not None:
         check_suffix(file, *PLOT_FORMATS)
-        with explained(f"--timeline {file}", "name a file that can be written"):
-            check_writable(file)
+        check_output("--timeline", file)
     record = _run_with_progress(scenario, arguments, events)
     if events is not None:
         with explained(f"--timeline {file}"):
@@ -63,7 +63,7 @@ def execute(arguments: argparse.Namespace) -> None:
 
 
 def _write(events: list[Event], file: Path, record: Record) -> None:
-    if file.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
+    if not is_figure(file):
         write_timeline(events, file, record)
         return
     # Importing Matplotlib takes a second: only a command that draws imports it.
@@ -106,27 +106,27 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     open_keys = {"strategy.name": "--schemes"}
     scenario = command_scenario(arguments.scenario, arguments.settings, open_keys)
     with waiting("measuring the transfers of recoveries on the platform"):
-        found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
-    recoveries = [one for one in found if isinstance(one, ExplainedRecovery)]
-    refused = [one for one in found if isinstance(one, str)]
+        results = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
+    recoveries = [result for result in results if isinstance(result, ExplainedRecovery)]
+    refused = [result for result in results if isinstance(result, str)]
     if not recoveries:
         raise UserError(refused[0])
     if arguments.json:
         records = [
             {
-                "scheme": one.scheme,
-                "event": one.event,
-                "recovery": one.recovery,
-                "duration_s": one.duration_s,
-                "phases": [phase._asdict() for phase in one.phases],
+                "scheme": recovery.scheme,
+                "event": recovery.event,
+                "recovery": recovery.recovery,
+                "duration_s": recovery.duration_s,
+                "phases": [phase._asdict() for phase in recovery.phases],
             }
-            for one in recoveries
+            for recovery in recoveries
         ]
         print_json({"scenario": scenario.name, "recoveries": records, "refused": refused})
         return
     console = Screen()
     # Sources are sentences: each is printed once, below the table.
-    phases = [phase for one in recoveries for phase in one.phases]
+    phases = [phase for recovery in recoveries for phase in recovery.phases]
     sources = list(dict.fromkeys(phase.source for phase in phases if phase.source))
     console.print(_table(scenario.name, recoveries, sources))
     for number, source in enumerate(sources, 1):
@@ -150,9 +150,9 @@ def _table(
     from faultline.experiments.report.tables import number, on_screen, table_of, text
 
     rows: list[dict[str, Any]] = []
-    for one in recoveries:
-        labels: tuple[str, ...] = (one.scheme, one.event, one.recovery)
-        for phase in one.phases:
+    for recovery in recoveries:
+        labels: tuple[str, ...] = (recovery.scheme, recovery.event, recovery.recovery)
+        for phase in recovery.phases:
             rows.append(
                 {
                     **dict(zip(("scheme", "event", "recovery"), labels, strict=True)),
@@ -164,9 +164,9 @@ def _table(
                 }
             )
             labels = ("", "", "")
-        if len(one.phases) > 1:
+        if len(recovery.phases) > 1:
             blank = dict.fromkeys(("scheme", "event", "recovery", "ranks", "GB", "source"), "")
-            rows.append({**blank, "phase": "total", "seconds": one.duration_s})
+            rows.append({**blank, "phase": "total", "seconds": recovery.duration_s})
     headings = {key: "see" if key == "source" else key for key in rows[0]}
     columns = [
         number(heading, key, 3) if key == "seconds" else text(heading, key, "prose")

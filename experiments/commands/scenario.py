@@ -10,15 +10,16 @@ from itertools import chain
 from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.priors import explained_prior, shipped_priors
 from faultline.experiments.config.reference import (
     explained,
     find_reference,
     overview,
     reference_page,
-    scenario_reference,
     scenario_schema,
 )
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
@@ -84,7 +85,7 @@ def execute_explain(arguments: argparse.Namespace) -> None:
     if arguments.json:
         path = () if known is None else known.path
         facts = ("meaning", "kind", "unit", "default", "limits", "choices", "source")
-        keys = [key for at, key in scenario_reference().items() if at[: len(path)] == path]
+        keys = [key for at, key in schema_keys(Scenario).items() if at[: len(path)] == path]
         records = [
             {
                 "key": key.dotted,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from faultline.experiments.analysis.comparison import Report, make_report
 from faultline.experiments.analysis.selection import successful
-from faultline.experiments.commands.output import explained, print_json
+from faultline.experiments.commands.output import print_json, write_output
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
@@ -28,7 +28,6 @@ from faultline.experiments.runs.sweep_plan import Outcome, make_plan, simulate_p
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen, message_console
 from faultline.platforms.errors import one_line
-from faultline.platforms.files import write_file
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -100,7 +99,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
     order = standings(successful(sweep.frame)) if arguments.metric is None else None
     if len(sweep.frame) < sweep.planned:
         report.notes.append(
-            f"The sweep is not finished: {len(sweep.frame)} of {sweep.planned} runs are there."
+            f"The sweep is not finished: it has {len(sweep.frame)} of {sweep.planned} runs."
         )
     report.notes.extend(sweep.problems[:NAMED_AT_MOST])
     if more := len(sweep.problems[NAMED_AT_MOST:]):
@@ -113,7 +112,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         named = [table.rename(columns={"strategy": "strategy.name"}) for table in named]
         everything = pd.concat(named, ignore_index=True)
         everything.insert(0, "section", everything.pop("section"))
-        _write(arguments, "csv", everything.to_csv(index=False))
+        write_output("--csv", arguments.csv, everything.to_csv(index=False))
     best = None if order is None else comparison_table(order, arguments.price, brief=True)
     if arguments.latex is not None:
         tables = [] if best is None else [latex_of(best)]
@@ -121,7 +120,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
             table = section_table(report, name)
             # A table in a paper stands alone: its caption names the metric and the baseline.
             tables.append(latex_of(table, f"{report.headline}; {table.caption}"))
-        _write(arguments, "latex", "\n".join(tables))
+        write_output("--latex", arguments.latex, "\n".join(tables))
     if arguments.json:
         records = {name: table.to_dict(orient="records") for name, table in sections.items()}
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
@@ -133,12 +132,6 @@ def execute_compare(arguments: argparse.Namespace) -> None:
             console.print(on_screen(best, heading_width=12))
             console.print()
         _print(console, report)
-
-
-def _write(arguments: argparse.Namespace, option: str, text: str) -> None:
-    path: Path = getattr(arguments, option)
-    with explained(f"--{option} {path}", "name a file that can be written"):
-        write_file(path, text)
 
 
 def _print(console: Screen, report: Report) -> None:

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from faultline.strategies.rerouted_schedule import SplitBackward
 
 
-def cluster_file(name: str) -> Path:
+def cluster_file(name: str, place: str = "") -> Path:
     """Return the path of a platform XML that is no shipped cluster.
 
-    Raises UserError if there is no such file.
+    Raises UserError if there is no such file; by default, `place` is the key of a scenario.
     """
     path = Path(name)
     if not path.is_file():
         raise UserError(
-            f"platform.file = {name!r}: no such file; name a platform XML or a shipped "
-            f"cluster ({', '.join(preset_names())})"
+            f"{place or f'platform.file = {name!r}'}: no such file; name a platform XML or a "
+            f"shipped cluster ({', '.join(preset_names())})"
         )
     return path
 

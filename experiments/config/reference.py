@@ -19,14 +19,9 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
 
 
-def scenario_reference() -> dict[KeyPath, Key]:
-    """Return the documentation of all keys and tables by path, in the order of the schema."""
-    return schema_keys(Scenario)
-
-
 def keys_of_table(path: KeyPath) -> list[Key]:
     """Return the documentation of the keys of a table; ``()`` is the outermost one."""
-    return [known for known in scenario_reference().values() if known.path[:-1] == path]
+    return [known for known in schema_keys(Scenario).values() if known.path[:-1] == path]
 
 
 def find_reference(name: str) -> Key:
@@ -35,7 +30,7 @@ def find_reference(name: str) -> Key:
     Raises UserError if there is none, or more than one; names the likely ones.
     """
     path = tuple(part.strip() for part in name.strip("[] ").split("."))
-    known = scenario_reference()
+    known = schema_keys(Scenario)
     if path in known:
         return known[path]
     same = [key for key in likely_keys(path, Scenario) if path_of(key)[-1:] == path]
@@ -105,7 +100,7 @@ are treated.
 
 def overview() -> str:
     """Return a line for each table, and for each key outside of tables."""
-    tables = [known for known in scenario_reference().values() if known.is_table]
+    tables = [known for known in schema_keys(Scenario).values() if known.is_table]
     outside = [known for known in keys_of_table(()) if not known.is_table]
     return "\n".join(
         [
@@ -138,7 +133,7 @@ def explained(known: Key) -> str:
 
 def reference_page() -> str:
     """Return the Markdown page of all keys; the tables within a table share its section."""
-    known = scenario_reference().values()
+    known = schema_keys(Scenario).values()
     sections = [_section("Outside of tables", [key for key in known if len(key.path) == 1])]
     for table in (key for key in known if key.is_table and len(key.path) == 1):
         title = f"`[{table.dotted}]`: {table.meaning.removesuffix('.')}"

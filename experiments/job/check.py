@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from faultline.experiments.config.errors import EXPLAINED, Location, Mistake, UserError
-from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
@@ -120,4 +120,4 @@ def _location(refusal: str) -> Location:
     """Return the path of the key at the start of a message; empty if there is none."""
     leading = _LEADING_KEY.match(refusal)
     path = tuple(leading[0].split(".")) if leading else ()
-    return path if path in scenario_reference() else ()
+    return path if path in schema_keys(Scenario) else ()

@@ -92,11 +92,9 @@ def is_plane(spec: ClusterSpec | None) -> bool:
 
 def gpus_on_platform(scenario: Scenario) -> int:
     """Return the number of GPUs of a scenario's platform; a rail plane has those of the job."""
-    spec = spec_of(scenario)
-    if spec is None:
-        platform = platform_at(cluster_file(scenario.platform.file))
-        return len(platform.gpus) * platform.gpus_per_rank
-    return scenario.job.all_gpus if spec.plane is not None else spec.gpus
+    if is_plane(spec_of(scenario)):
+        return scenario.job.all_gpus
+    return gpus_of_cluster(scenario.platform.file)
 
 
 def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
@@ -119,14 +117,13 @@ whole scale-up domains."""
 
 @lru_cache(maxsize=32)
 def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> ClusterSpec:
-    shipped = load_preset(name)
-    there = _gpus_there(shipped)
-    if gpus == there or (gpus < there and not shipped.plane):
+    shipped, shipped_gpus = load_preset(name), gpus_of_cluster(name)
+    if gpus == shipped_gpus or (gpus < shipped_gpus and not shipped.plane):
         return shipped
     if shipped.plane:
         # A smaller job has a part of the cluster and all of its storage.
         sized: dict[str, object] = {"plane.cluster_gpus": gpus, "groups": groups}
-        grown = max(1.0, gpus / there)
+        grown = max(1.0, gpus / shipped_gpus)
     else:
         domains = -(-gpus // shipped.scale_up.gpus_per_domain)
         sized = {"scale_up.domains": domains}
@@ -149,32 +146,26 @@ def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> Cl
     return rail_plane(spec)
 
 
-def _gpus_there(spec: ClusterSpec) -> int:
-    return spec.plane.cluster_gpus if spec.plane else spec.gpus
-
-
 def platform_size_text(scenario: Scenario) -> str | None:
     """Return a sentence about a shipped cluster that was enlarged; None for other platforms.
 
     A UserError refuses a platform file that is too small for the job.
     """
     name, gpus = scenario.platform.file, scenario.job.all_gpus
+    available = gpus_of_cluster(name)
+    if gpus <= available:
+        return None
     if name not in preset_names():
-        there = gpus_of_cluster(name)
-        if there < gpus:
-            raise UserError(
-                f"platform.file = {name!r}: has {there:,} GPUs, the job has {gpus:,}; generate one "
-                "of that size (faultline platform generate), or name a shipped cluster"
-            )
-        return None
-    spec, shipped = spec_at_size(scenario), load_preset(name)
-    there = _gpus_there(shipped)
-    if spec is None or gpus <= there:
-        return None
+        raise UserError(
+            f"platform.file = {name!r}: has {available:,} GPUs, the job has {gpus:,}; generate one "
+            "of that size (faultline platform generate), or name a shipped cluster"
+        )
+    spec = spec_at_size(scenario)
+    assert spec is not None, "a shipped cluster has one"
     folded = ", of which one rail is simulated" if spec.plane else ""
     return (
         f"The platform is {name} with {spec.scale_up.domains:,} domains{folded}: the job has "
-        f"{gpus:,} GPUs, and {name} has {there:,}. Storage bandwidth grows in proportion."
+        f"{gpus:,} GPUs, and {name} has {available:,}. Storage bandwidth grows in proportion."
     )
 
 

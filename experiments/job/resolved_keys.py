@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import tomlkit
 from faultline.experiments.config.distribution import own_version
-from faultline.experiments.config.keys import Key, KeyPath, value_at
-from faultline.experiments.config.reference import scenario_reference, unmet_condition
+from faultline.experiments.config.keys import Key, KeyPath, schema_keys, value_at
+from faultline.experiments.config.reference import unmet_condition
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
@@ -60,7 +60,7 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
             unmet_condition(path, filled) is None,
             outcomes.get(reference.dotted, ""),
         )
-        for path, reference in scenario_reference().items()
+        for path, reference in schema_keys(Scenario).items()
         if _has_value(filled, reference)
     }
     return ResolvedScenario(resolved, filled, keys)

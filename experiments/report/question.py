@@ -10,7 +10,8 @@ import tomlkit
 from faultline.experiments.analysis.quantities import is_missing, with_unit
 from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.config.distribution import own_version
-from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.keys import schema_keys
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.report.tables import Table, table_of, text
 from faultline.experiments.runs.table import Sweep
 
@@ -32,7 +33,7 @@ def scenario_table(sweep: Sweep) -> Table:
 
 def _keys_table(name: str, caption: str, stated: Mapping[str, Sequence[Any]]) -> Table:
     """Return a row per key in the order of the schema; unknown keys are last, without meaning."""
-    references = {one.dotted: one for one in scenario_reference().values()}
+    references = {one.dotted: one for one in schema_keys(Scenario).values()}
     order = list(references)
     rows = []
     for key in sorted(stated, key=lambda key: order.index(key) if key in order else len(order)):

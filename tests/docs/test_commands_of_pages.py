@@ -84,7 +84,7 @@ def test_modelling_a_cluster(
     printed = capsys.readouterr()
     assert "128 GPUs" in printed.out
     assert "oversubscribed 2:1" in printed.out
-    assert "the file is as its spec says" in printed.out
+    assert "the file matches its spec" in printed.out
     assert Path("our-cluster.png").read_bytes().startswith(b"\x89PNG")
     (code,) = blocks(name, "python")
     exec(code, {})

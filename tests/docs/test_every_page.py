@@ -10,8 +10,9 @@ import pytest
 from faultline.experiments import cli
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
+from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.runs.sweep_plan import make_plan
@@ -61,7 +62,7 @@ def test_every_command_of_a_page_is_one(command: Snippet) -> None:
 def test_the_keys_that_decide_a_plan_are_keys() -> None:
     table = page("planning.md").partition("### The twenty keys")[2].partition("\n## ")[0]
     named = re.findall(r"`([a-z]+\.[a-z_.]+)[` ]", table)
-    known = {reference.dotted for reference in scenario_reference().values()}
+    known = {reference.dotted for reference in schema_keys(Scenario).values()}
     assert len(named) >= 20
     assert set(named) <= known
 
@@ -73,7 +74,7 @@ WRITTEN = [path for path in PAGES if path.stem not in ("CHANGELOG", "scenario-re
 def test_keys_and_files_that_a_page_names_exist(path: Path) -> None:
     """Keys as `table.key`, files of the code by their paths."""
     text = path.read_text(encoding="utf-8")
-    known = {reference.dotted for reference in scenario_reference().values()}
+    known = {reference.dotted for reference in schema_keys(Scenario).values()}
     tables = {key.partition(".")[0] for key in known}
     keys = set(re.findall(r"`([a-z_]+(?:\.[a-z_-]+)+)\b", text))
     assert {key for key in keys if key.partition(".")[0] in tables} <= known

@@ -18,7 +18,7 @@ def declare(commands: Commands) -> None:
     failures = add_group(
         commands,
         "failures",
-        "draw failures of a model, read and fit logs",
+        "draw failures of a model, import logs, and fit models to them",
         "Draw the failures of a model, or make a trace or a model from a log.",
     )
 
@@ -40,7 +40,7 @@ def declare(commands: Commands) -> None:
         "({scenarios}, or a TOML file)",
     )
     draw.add_argument("--gpus", metavar="N", type=shared.gpus, help="GPUs of the job")
-    shared.add_days(draw, "how long to draw (default: 54)", 54.0)
+    shared.add_days(draw, "days to draw (default: 54)", 54.0)
     shared.add_seed(draw)
     shared.add_settings(draw)
     shared.add_output(draw, "FILE", "draw a figure (PNG)")
@@ -65,7 +65,7 @@ def declare(commands: Commands) -> None:
         "fit rates, shapes, lemons and repair times to a log",
         "failures:execute_fit",
         description="Fit a log of failures: rates by cause, Weibull shapes, how nodes differ, "
-        "times to repair, each with a 95 % interval or the reason why it cannot be fitted.",
+        "repair times, each with a 95 % interval or the reason why it cannot be fitted.",
         epilog="example: faultline failures fit sacct.txt -o ours.toml -o fit.png",
     )
     _add_log(fit)

@@ -17,7 +17,7 @@ def declare(commands: Commands) -> None:
         "learn:execute",
         description="Read a goodput event log (JSON lines: when nodes started, loaded and saved), "
         "a log of failures by node, or both; fit the times of the job and the failures of its "
-        "nodes, and write a scenario with what is uncertain in them.",
+        "nodes, and write a scenario with their uncertainty.",
         epilog="example: faultline learn events.jsonl sacct.txt -o our-job.toml",
     )
     learn.add_argument(
@@ -25,7 +25,7 @@ def declare(commands: Commands) -> None:
         metavar="LOG",
         type=Path,
         nargs="+",
-        help="a goodput event log (JSON lines), a log of failures as 'failures fit' reads it",
+        help="a goodput event log (JSON lines), or a log of failures as for 'failures fit'",
     )
     shared.add_nodes_of_a_log(learn)
     shared.add_output(learn, "FILE", "the scenario to write (.toml)", required=True)
@@ -36,7 +36,7 @@ def declare(commands: Commands) -> None:
         "predict the second half of a log from the first, and compare",
         "learn:execute_backtest",
         description="Fit the first half of a goodput event log, simulate the second many times, "
-        "and print predicted beside measured.",
+        "and print predicted next to measured results.",
         epilog="example: faultline backtest events.jsonl -o progress.png",
     )
     backtest.add_argument("log", metavar="LOG", type=Path, help="a goodput event log (JSON lines)")
@@ -44,7 +44,7 @@ def declare(commands: Commands) -> None:
     backtest.add_argument(
         "--nodes",
         metavar="N",
-        type=shared.whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+        type=shared.nodes,
         help="nodes of the cluster: predicts, from a JSON list of fault records, how many are down",
     )
     shared.add_seed(backtest)

@@ -1,4 +1,4 @@
-"""An ``argparse`` with conditions between options, errors in one line, and names filled in late.
+"""An ``argparse`` with conditions between options, errors in one line, and late names in texts.
 
 No module of this folder imports a slow one, so that ``--help`` is quick.
 """
@@ -26,10 +26,10 @@ Commands: TypeAlias = "_SubParsersAction[Parser]"
 
 
 class _Condition(NamedTuple):
-    option: str  # It has no effect with the other one (excluded), or without it.
-    other: str
-    excluded: bool
-    values: Sequence[str]  # Of the other option; any if there are none.
+    option: str
+    other: str  # The option that makes the first one have no effect, or an effect.
+    excluded: bool  # Whether the first has no effect with the other; else it has none without.
+    values: Sequence[str]  # Values of the other option that count; all if empty.
 
 
 class Parser(ArgumentParser):
@@ -38,7 +38,7 @@ class Parser(ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
         self._conditions: list[_Condition] = []
-        self._is_inside = False  # Of a call that parses in any order.
+        self._is_inside = False  # Whether `parse_known_intermixed_args` is running.
 
     def not_with(self, other: str, *options: str, values: Sequence[str] = ()) -> None:
         """Refuse options together with another one, or with some of its values."""
@@ -159,7 +159,7 @@ def add_common(parser: Parser, *, inner: bool = False) -> None:
 
 
 def prepare_completion(parser: ArgumentParser) -> None:
-    """Name, for ``shtab``, the arguments that are files, and fill in the names in all texts."""
+    """Mark the arguments that are files for ``shtab``, and fill in the names in all texts."""
     for action in parser._actions:
         if isinstance(action, _SubParsersAction):
             for inner in action.choices.values():

@@ -35,7 +35,7 @@ def declare(commands: Commands) -> None:
         "scenarios",
         metavar="SCENARIO",
         nargs="+",
-        help="a TOML file, or one of: {scenarios}; several are planned one after another, and "
+        help="a TOML file, or one of: {scenarios}; several are planned one after another and "
         "printed side by side",
     )
     shared.add_settings(plan)
@@ -46,8 +46,8 @@ def declare(commands: Commands) -> None:
         "--nodes",
         metavar="N",
         type=shared.count,
-        help="machines of a fleet: splits it into groups and standbys, and prints goodput against "
-        "standbys",
+        help="machines of a fleet: splits it into groups and standbys, and prints the goodput by "
+        "number of standbys",
     )
     cluster.add_argument(
         "--mtbf",
@@ -60,7 +60,7 @@ def declare(commands: Commands) -> None:
         "--restart", metavar="TIME", type=shared.duration, help="time of a restart"
     )
 
-    method = plan.add_argument_group("how it is planned")
+    method = plan.add_argument_group("the method")
     method.add_argument(
         "--schemes",
         metavar="A,B",
@@ -86,7 +86,7 @@ def declare(commands: Commands) -> None:
         metavar="N",
         type=shared.whole(": use a whole number from 0", 0),
         default=3,
-        help="least number of choices to verify; each scheme's best over each protection always "
+        help="least number of choices to verify; the best of each scheme and protection always "
         "is; 0: closed forms alone; default 3",
     )
     method.add_argument(
@@ -105,12 +105,12 @@ def declare(commands: Commands) -> None:
     method.add_argument(
         "--quick",
         action="store_true",
-        help="16 samples: the probabilities are then known to about 20 %%, not 10",
+        help="16 samples, so that probabilities are known to about 20 %%, not 10",
     )
     method.add_argument(
         "--optimise",
         action="store_true",
-        help="search the best redundancy and interval by simulation too",
+        help="also search for the best redundancy and interval by simulation",
     )
 
     plan.add_argument(

@@ -7,7 +7,6 @@ from pathlib import Path
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import (
     Commands,
-    Parser,
     add_command,
     add_group,
 )
@@ -20,7 +19,7 @@ def declare(commands: Commands) -> None:
         "platform",
         "generate, check, draw and probe platforms",
         "Platforms are SimGrid XML files, generated from a cluster spec and ready to be edited. "
-        "docs/modelling-a-cluster.md shows it step by step.",
+        "docs/modelling-a-cluster.md describes each step.",
     )
 
     generate = add_command(
@@ -31,7 +30,8 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline platform generate hgx-h100 --set domains=4 --set "
         "nic.bandwidth=800Gbps -o four-servers.xml",
     )
-    _add_spec(generate)
+    generate.add_argument("spec", metavar="SPEC", help="a TOML file, or one of: {clusters}")
+    shared.add_settings(generate, "change one key of the spec, dotted or short")
     shared.add_output(generate, "FILE", "the platform", required=True)
     generate.add_argument(
         "--plane", action="store_true", help="only one rail plane, which represents the cluster"
@@ -60,7 +60,7 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline platform diff servers.xml edited.xml mine.toml",
     )
     diff.add_argument("a", metavar="A", help="a platform XML, or a shipped cluster")
-    diff.add_argument("b", metavar="B", help="another one")
+    diff.add_argument("b", metavar="B", help="the platform to compare it with")
     diff.add_argument(
         "scenario",
         metavar="SCENARIO",
@@ -106,7 +106,7 @@ def declare(commands: Commands) -> None:
         platform,
         "probe",
         "measure a collective on a platform",
-        "collective:execute",
+        "platform:execute_probe",
         description="Measure one collective on an idle platform in SimGrid: its time, its "
         "bandwidths as nccl-tests counts them, and which links limit it. For comparison, print "
         "the alpha-beta time of the algorithm with all edges like the one between the first and "
@@ -114,44 +114,28 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline platform probe hgx-h100 all-reduce ring "
         "--bytes 1GB --gpus 64. Algorithms: {algorithms}",
     )
-    _add_collective(probe)
-
-
-def _add_spec(parser: Parser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a TOML file, or one of: {clusters}")
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one key of the spec, dotted or short; may be given more than once",
-    )
-
-
-def _add_collective(parser: Parser) -> None:
-    parser.add_argument(
+    probe.add_argument(
         "file", metavar="FILE", help="a platform XML, or a shipped cluster: {clusters}"
     )
-    parser.add_argument(
+    probe.add_argument(
         "collective",
         metavar="COLLECTIVE",
         nargs="?",
         default="all-reduce",
         help="default: all-reduce",
     )
-    parser.add_argument(
+    probe.add_argument(
         "algorithm",
         metavar="ALGORITHM",
         nargs="?",
         help="default: the first one of the collective",
     )
-    parser.add_argument(
+    probe.add_argument(
         "--bytes",
         metavar="SIZE",
         default="1GB",
-        help="total bytes that a rank reduces, sends or gets, like 1GB or 64MiB (default: 1GB)",
+        help="total bytes that a rank reduces, sends or receives, like 1GB (default: 1GB)",
     )
-    parser.add_argument(
-        "--gpus", metavar="N", type=int, help="number of GPUs that take part (default: all)"
+    probe.add_argument(
+        "--gpus", metavar="N", type=int, help="number of participating GPUs (default: all)"
     )

@@ -1,4 +1,4 @@
-"""What stands beside the work: ``list``, ``new-scheme`` and ``doctor``."""
+"""``faultline list``, ``new-scheme`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from faultline.experiments.commands.declarations.parsing import Commands, add_co
 
 
 def declare(commands: Commands) -> None:
-    """Declare what is needed before and beside simulations."""
+    """Declare the commands that simulate no job."""
     listing = add_command(
         commands,
         "list",
-        "list the scenarios, clusters, mixes of causes and studies that there are",
-        "listing:execute",
+        "list the known scenarios, clusters, mixes of causes and studies",
+        "preparing:execute_list",
         description="List what comes with Faultline, and the mixes of plug-ins.",
     )
     listing.add_argument(
@@ -34,17 +34,17 @@ def declare(commands: Commands) -> None:
         "write a package with a scheme, its test and its entry point",
         "preparing:execute_new_scheme",
         description="Write a package that Faultline finds once it is installed. "
-        "docs/adding-a-scheme.md says what a scheme answers.",
+        "docs/adding-a-scheme.md describes what a scheme must define.",
         epilog="example: faultline new-scheme buddies",
     )
-    scheme.add_argument("name", metavar="NAME", help="what the scheme is called in scenarios")
+    scheme.add_argument("name", metavar="NAME", help="name of the scheme in scenarios")
     shared.add_output(scheme, "DIR", "a new folder; default: NAME")
 
     add_command(
         commands,
         "doctor",
         "print versions, limits of this machine, and a self-test of the fabric",
-        "machine:execute_doctor",
+        "preparing:execute_doctor",
         description="Print versions, the limits of this machine and what they mean, and let "
         "SimGrid run single flows. Exit status 1 if a check failed.",
     )

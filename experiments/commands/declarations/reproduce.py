@@ -13,15 +13,19 @@ def declare(commands: Commands) -> None:
     reproduce = add_command(
         commands,
         "reproduce",
-        "run a published comparison and print it beside the published numbers",
+        "run a published comparison and print it next to the published numbers",
         "reproduce:execute",
         description="Run a published comparison again: tables and figures go to results/NAME, the "
         "headline to the screen.",
     )
-    reproduce.add_argument("name", metavar="NAME", help="which one; faultline list studies")
-    reproduce.add_argument("--full", action="store_true", help="everything that was published")
     reproduce.add_argument(
-        "--seeds", metavar="K", type=shared.count, help="default: 3, or what the study says"
+        "name", metavar="NAME", help="a study; faultline list studies names them"
+    )
+    reproduce.add_argument(
+        "--full", action="store_true", help="simulate everything that was published"
+    )
+    reproduce.add_argument(
+        "--seeds", metavar="K", type=shared.count, help="default: 3, or that of the study"
     )
     shared.add_workers(reproduce)
     shared.add_output(reproduce, "DIR", "default: results/NAME")
@@ -31,11 +35,11 @@ def declare(commands: Commands) -> None:
         "head-to-head",
         "run all schemes on one platform, and draw maps of which is best where",
         "reproduce:execute_head_to_head",
-        description="All schemes of this project under the same failures: tables of one job in "
-        "three settings, with one price for every recovery, other layers, other links; and maps "
-        "of three jobs, over the priors of uncertain inputs: which scheme trains soonest, "
+        description="Simulate all schemes of this project under the same failures: tables of one "
+        "job in three settings, with one price for every recovery, other layers, other links; and "
+        "maps of three jobs, over the priors of uncertain inputs: which scheme trains soonest, "
         "and which costs least in GPU-hours, energy, or time to a loss. Simulated cells are kept "
-        "in DIR/cells: the same command goes on where it was interrupted.",
+        "in DIR/cells: the same command resumes after an interruption.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",
     )
     match.add_argument("--quick", action="store_true", help="one map of one job, and few seeds")
@@ -46,8 +50,8 @@ def declare(commands: Commands) -> None:
     match.add_argument(
         "--only",
         choices=(*_TABLES, "maps"),
-        help="the table of settings, what stalls, interleaved pipelines, layers, or slower links "
-        "and GPUs do to it, or the maps; default: all",
+        help="only one table (settings; effects of stalls, of interleaved pipelines, of layers, of "
+        "slower links and GPUs) or the maps; default: all",
     )
     shared.add_workers(match)
     shared.add_output(match, "DIR", "default: results/head-to-head")

@@ -43,8 +43,8 @@ def declare(commands: Commands) -> None:
         "print the time after a failure under each scheme, phase by phase",
         "run:execute_explain_recovery",
         description="Print the phases of the recovery from the failure of one GPU under each "
-        "scheme, with seconds, ranks, bytes and the source of each number. Prices of phases are "
-        "in the scenario's [recovery]; state moves over its platform.",
+        "scheme, with seconds, ranks, bytes and the source of each number. Times of phases come "
+        "from the scenario's [recovery]; state moves over its platform.",
         epilog="example: faultline explain-recovery head-to-head --set recovery.preset=standby",
     )
     shared.add_scenario(recovery)

@@ -13,7 +13,7 @@ DRAWN_GPUS = 16_384
 """GPUs of the job if a failure model is drawn by itself: those of Llama 3's pretraining."""
 
 DRAWN_GPUS_PER_GROUP = 128
-"""GPUs of a group then: tensor parallelism 8 times pipeline parallelism 16."""
+"""GPUs of a group of that job: tensor parallelism 8 times pipeline parallelism 16."""
 
 
 def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[str], int]:
@@ -70,18 +70,21 @@ count = whole(": use a whole number from 1")
 duration = above_zero("time", "use a time above zero, for example 5min")
 price = number_to(float_info.max, " is no price: use a number above zero, such as 2.5")
 gpus = whole(" is no number of GPUs: use 1 to 1000000000", most=10**9)
+nodes = whole(" is no number of nodes: use 1 to 1000000", most=10**6)
 
 
-def add_settings(place: _ActionsContainer) -> None:
-    """Add ``--set``, which changes a scenario."""
+def add_settings(
+    place: _ActionsContainer,
+    meaning: str = "change one dotted key of the scenario, or leave it open by ~KEY",
+) -> None:
+    """Add ``--set``, which changes a scenario or a spec."""
     place.add_argument(
         "--set",
         dest="settings",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="change one dotted key of the scenario, or leave it open by ~KEY; may be given "
-        "more than once",
+        help=f"{meaning}; may be given more than once",
     )
 
 
@@ -129,11 +132,11 @@ def add_output(
 
 
 def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
-    """Add what a log of failures by node does not say itself."""
+    """Add facts that a log of failures by node does not state."""
     parser.add_argument(
         "--nodes",
         metavar="N",
-        type=whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+        type=nodes,
         help="nodes of the cluster (default: those that the log names)",
     )
     add_gpus_per_node(parser)
@@ -148,7 +151,7 @@ def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
 
 
 def add_gpus_per_node(parser: _ActionsContainer) -> None:
-    """Add how many GPUs a node has."""
+    """Add ``--gpus-per-node``."""
     parser.add_argument(
         "--gpus-per-node",
         metavar="N",
@@ -159,7 +162,7 @@ def add_gpus_per_node(parser: _ActionsContainer) -> None:
 
 
 def add_days(parser: _ActionsContainer, meaning: str, default: float | None = None) -> None:
-    """Add a time in days."""
+    """Add ``--days``."""
     parser.add_argument(
         "--days",
         metavar="D",

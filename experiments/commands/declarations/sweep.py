@@ -38,42 +38,42 @@ def declare(commands: Commands) -> None:
         "--time-limit",
         metavar="TIME",
         type=shared.above_zero("time", _NOTHING),
-        help="real time a run may take, for example 10min; a run that takes longer has failed",
+        help="real time that a run may take, for example 10min; a run that takes longer fails",
     )
     sweep.add_argument(
         "--memory-limit",
         metavar="SIZE",
         type=shared.above_zero("size", _NOTHING),
-        help="memory a run may take, for example 4GB; a run that takes more has failed",
+        help="memory that a run may take, for example 4GB; a run that takes more fails",
     )
-    sweep.add_argument(
-        "--retry-failed", action="store_true", help="run runs that failed before once more"
-    )
+    sweep.add_argument("--retry-failed", action="store_true", help="repeat runs that failed before")
 
     compare = add_command(
         commands,
         "compare",
         "compare the schemes of a sweep, seed by seed",
         "sweep:execute_compare",
-        description="Tell what each scheme is at its best: goodput, days, GPU-hours. Then compare "
+        description="Print the best result of each scheme: goodput, days, GPU-hours. Then compare "
         "the values of one axis of a sweep with a baseline: differences between runs of the same "
-        "seed and the same setting, with 95 % intervals by paired t. With --metric there are the "
-        "differences only.",
+        "seed and the same setting, with 95 % intervals by paired t. With --metric, print only the "
+        "differences.",
         epilog="example: faultline compare results/mtbf --metric availability --baseline "
         "replication",
     )
-    compare.add_argument("dir", metavar="DIR", type=Path, help="what faultline sweep wrote")
+    compare.add_argument(
+        "dir", metavar="DIR", type=Path, help="a folder that faultline sweep wrote"
+    )
     compare.add_argument(
         "--metric", metavar="NAME", help="column of the sweep's table; default: time_to_train_ratio"
     )
     compare.add_argument(
         "--by",
         metavar="KEY",
-        help="axis whose values are compared; default: strategy.name where it was varied, else "
+        help="axis whose values are compared; default: strategy.name if it was varied, else "
         "the first axis",
     )
     compare.add_argument(
-        "--baseline", metavar="VALUE", help="what to compare with; default: the axis's first value"
+        "--baseline", metavar="VALUE", help="value to compare with; default: the axis's first value"
     )
     shared.add_price(compare)
     compare.add_argument("--csv", metavar="FILE", type=Path, help="write all rows to a CSV file")

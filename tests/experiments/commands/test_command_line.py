@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import faultline
 import pytest
-from faultline.experiments.commands import machine
+from faultline.experiments.commands import preparing
 from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.scenario_file import shipped_scenarios
@@ -82,7 +82,7 @@ def test_bad_input_is_reported_though_the_output_is_closed() -> None:
 
 def test_another_pipe_that_breaks_is_an_error(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     broken = BrokenPipeError(32, "Broken pipe", "a worker")
-    monkeypatch.setattr(machine, "execute_doctor", Mock(side_effect=broken))
+    monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=broken))
     assert ask.refused("doctor") == "faultline: a worker: Broken pipe\n"
 
 

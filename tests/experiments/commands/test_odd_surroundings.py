@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from faultline.experiments.commands import machine
+from faultline.experiments.commands import preparing
 from faultline.experiments.runs.point import cores
 
 from tests.child_processes import run_program
@@ -111,14 +111,14 @@ def test_a_lack_of_what_the_machine_has_is_reported_in_a_line(
     what: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lack, message = LACKS[what]
-    monkeypatch.setattr(machine, "execute_doctor", Mock(side_effect=lack))
+    monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=lack))
     assert message in ask.refused("doctor")
 
 
 def test_a_working_folder_that_is_gone_is_named(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "execute_doctor", lambda _: Path.cwd())
+    monkeypatch.setattr(preparing, "execute_doctor", lambda _: Path.cwd())
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -46,7 +46,7 @@ class TestGenerate:
         spec = Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.toml"
         path = tmp_path / "plane.xml"
         arguments = [str(spec), "--plane", "--set", "nic.bandwidth=800Gbps", "-o", str(path)]
-        assert ask("generate", *arguments) == f"{path}: 8 GPUs, each standing for 72\n"
+        assert ask("generate", *arguments) == f"{path}: 8 GPUs, each representing 72\n"
         assert read_platform(path).links["nic-000000"].bandwidth_bytes_per_s == 100e9
 
     @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ class TestDraw:
     def test_mistakes(self, platform: Path, tmp_path: Path, ask: Ask) -> None:
         assert "ends in .png" in ask.refused("draw", platform, "-o", tmp_path / "p.jpg")
         blocked = platform / "p.png"
-        assert "cannot be written" in ask.refused("draw", platform, "-o", blocked)
+        assert "name a file that can be written" in ask.refused("draw", platform, "-o", blocked)
         assert "cannot be read" in ask.refused("draw", "/none.xml", "-o", tmp_path / "p.png")
 
     @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tomlkit
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import (
     command_scenario,
@@ -87,6 +87,7 @@ def test_what_is_left_open_is_filled_in() -> None:
     assert again.redundancy == shown.question.redundancy
     assert again.interval_steps == shown.question.interval_steps
     assert again.durations == shown.question.durations
+    assert resolve(load_scenario("spare-study", ["strategy.name=checkpoint"])).redundancy == 1
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_measured_times_are_shown_beside_the_choice_to_measure() -> None:
 
 def test_every_key_has_a_comment_with_its_unit() -> None:
     text = scenario_toml(resolved(), everything=True)
-    for known in scenario_reference().values():
+    for known in schema_keys(Scenario).values():
         if known.is_table or known.dotted in ("description", "uncertain"):
             continue
         lines = [line for line in text.splitlines() if line.lstrip("# ").startswith(known.path[-1])]
@@ -325,8 +326,13 @@ mode = "x"
             5,
             "healthy all-reduce",
         ),
-        ("version = 3\n[job]\nnew_key = 3\n", 1, "this Faultline reads version 2"),
-        ("version = 0\n", 1, "reads version 2"),
+        (
+            "version = 3\n[job]\nnew_key = 3\n",
+            1,
+            "this Faultline reads version 2 of scenarios only",
+        ),
+        ("version = 1\n[job]\ncompute_s = 64.0\n", 1, "reads version 2"),
+        ('version = "2"\n', 1, "reads version 2"),
         ("version = true\n", 1, "reads version 2"),
         ("[job]\ngroups = 200.0\n", 2, "should be a valid integer"),
         ("[times]\ncompute_s = nan\n", 2, "finite"),

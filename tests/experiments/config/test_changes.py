@@ -1,10 +1,9 @@
-"""Scenarios are varied in one way; a file of another version is refused."""
+"""Scenarios are varied in one way."""
 
 from __future__ import annotations
 
 import pickle
 from math import nextafter
-from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
@@ -15,18 +14,6 @@ from faultline.experiments.config.scenario_file import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.experiments.asking import Ask
-
-
-@pytest.mark.parametrize("version", ["1", "3", '"2"', "true"])
-def test_a_file_of_another_version_is_refused(version: str, tmp_path: Path, ask: Ask) -> None:
-    path = tmp_path / "old.toml"
-    path.write_text(f"version = {version}\n[job]\ncompute_s = 64.0\n", encoding="utf-8")
-    printed = ask.refused("run", path)
-    assert printed.startswith(f"faultline: {path}:1: version = ")
-    assert "this Faultline reads version 2 of scenarios only" in printed
-
 
 CHANGES = {
     "job.groups": 16,

@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import KeyPath
-from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.keys import KeyPath, schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, scenario_from
 from faultline.experiments.config.tables.job import ModelName
@@ -68,7 +67,7 @@ def test_no_scenario_inherits_a_number_of_the_study(path: KeyPath, text: str) ->
 
 
 def test_no_default_rests_on_the_study_but_the_shape_of_what_it_alone_uses() -> None:
-    resting = {known.dotted for known in scenario_reference().values() if "study" in known.source}
+    resting = {known.dotted for known in schema_keys(Scenario).values() if "study" in known.source}
     assert resting == {"failures.shape"}
 
 

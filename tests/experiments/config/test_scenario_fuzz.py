@@ -15,7 +15,6 @@ from annotated_types import Ge, Le, Lt
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.keys import schema_keys
-from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.config.toml_text import parse_toml, parse_toml_value, written
@@ -27,8 +26,8 @@ from hypothesis import strategies as st
 from tests.stated_times import NOTHING_MEASURED
 
 STUDY = "spare-study"
-LEAVES = [known.dotted for known in scenario_reference().values() if not known.is_table]
-KEYS = [known.path[-1] for known in scenario_reference().values()]
+LEAVES = [known.dotted for known in schema_keys(Scenario).values() if not known.is_table]
+KEYS = [known.path[-1] for known in schema_keys(Scenario).values()]
 
 
 def refusal(act: Callable[[], object]) -> str | None:
@@ -180,7 +179,7 @@ likely_numbers = st.one_of(st.floats(1e-12, 1e300), st.integers(1, 10**10)).map(
 @given(
     changes=st.dictionaries(
         st.sampled_from(
-            [key for key in LEAVES if scenario_reference()[tuple(key.split("."))].unit]
+            [key for key in LEAVES if schema_keys(Scenario)[tuple(key.split("."))].unit]
         ),
         likely_numbers,
         min_size=1,
@@ -209,12 +208,12 @@ def ends_of_range(path: tuple[str, ...]) -> list[str]:
     limits = {type(limit): limit for limit in schema_keys(Scenario)[path].field.metadata}
     low = limits[Ge].ge if Ge in limits else 5e-324
     high = limits[Le].le if Le in limits else 0.99 if Lt in limits else 10**18
-    return list(scenario_reference()[path].choices) or [str(low), str(high)]
+    return list(schema_keys(Scenario)[path].choices) or [str(low), str(high)]
 
 
 ENDS = {
     ".".join(path): ends_of_range(path)
-    for path, known in scenario_reference().items()
+    for path, known in schema_keys(Scenario).items()
     if ("number" in known.kind or known.choices) and path not in {("version",), ("job", "groups")}
 }
 

@@ -20,7 +20,6 @@ from faultline.experiments.config.reference import (
     explained,
     find_reference,
     reference_page,
-    scenario_reference,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source, shipped_scenarios
@@ -32,7 +31,7 @@ from tests.experiments.asking import Ask
 COMMAND = ("scenario",)
 
 PAGE = Path(__file__).parents[3] / "docs" / "scenario-reference.md"
-LEAVES = [known for known in scenario_reference().values() if not known.is_table]
+LEAVES = [known for known in schema_keys(Scenario).values() if not known.is_table]
 UNITS = {"s", "bytes", "bytes/s", "steps", "1"}
 
 
@@ -54,7 +53,7 @@ def test_every_field_of_the_schema_is_there() -> None:
         tables = [kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)]
         return len(inner) + sum(map(fields, tables))
 
-    assert len(scenario_reference()) == fields(Scenario)
+    assert len(schema_keys(Scenario)) == fields(Scenario)
     assert len(LEAVES) > 40
 
 
@@ -99,7 +98,7 @@ def test_every_choice_means_something_and_is_one(known: Key) -> None:
 @pytest.mark.parametrize("known", LEAVES, ids=dotted)
 def test_conditions_name_keys_and_values_that_exist(known: Key) -> None:
     for needed, values in known.only_with.items():
-        condition = scenario_reference()[tuple(needed.split("."))]
+        condition = schema_keys(Scenario)[tuple(needed.split("."))]
         assert set(values) < set(condition.choices), f"{known.dotted} counts with any {needed}"
 
 
@@ -128,7 +127,7 @@ def test_an_option_that_a_scheme_does_not_document_is_the_schemes_choice() -> No
 
 
 def test_options_of_a_scheme_count_with_that_scheme() -> None:
-    option = scenario_reference()["strategy", "spare", "patch_compute"]
+    option = schema_keys(Scenario)["strategy", "spare", "patch_compute"]
     assert option.only_with == {"strategy.name": ["spare"]}
 
 
@@ -202,14 +201,14 @@ def test_an_explanation_says_all_there_is_to_say(ask: Ask) -> None:
     assert "from-detection" in explained(find_reference("failures.clock"))
 
 
-@pytest.mark.parametrize("key", [known.dotted for known in scenario_reference().values()])
+@pytest.mark.parametrize("key", [known.dotted for known in schema_keys(Scenario).values()])
 def test_everything_can_be_explained(key: str, ask: Ask) -> None:
     assert key in ask("explain", key)
 
 
 def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
     printed = ask("explain")
-    for known in scenario_reference().values():
+    for known in schema_keys(Scenario).values():
         if known.is_table:
             assert f"[{known.dotted}]" in printed
 

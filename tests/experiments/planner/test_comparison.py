@@ -55,7 +55,7 @@ def test_the_table_has_the_answer_of_each_plan(ask: Ask, tmp_path: Path) -> None
 
 def test_what_is_for_one_scenario_is_refused_for_two(ask: Ask) -> None:
     two = ("spare-study", "spare-sound")
-    assert "--page: is for one scenario" in ask.refused(*two, "--page", "a.html")
+    assert "--page: applies to one scenario" in ask.refused(*two, "--page", "a.html")
     assert "3 prices for 2 scenarios" in ask.refused(*two, "--price", "1,2,3")
     assert "2 prices for one scenario" in ask.refused("spare-study", "--price", "1,2")
     assert "no price" in ask.refused(*two, "--price", "1,x")
