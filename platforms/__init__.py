@@ -1,6 +1,6 @@
 """Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
-This package does not import SimGrid. `check_in_simgrid`, `simulate_flows` and `single_flow` run it
+This package does not import SimGrid. `load_in_simgrid`, `simulate_flows` and `single_flow` run it
 in a separate process. Each name is imported when it is first used.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from faultline.platforms.platform_data import Platform as Platform
     from faultline.platforms.preset_library import load_preset as load_preset
     from faultline.platforms.preset_library import preset_names as preset_names
-    from faultline.platforms.simgrid_check import check_in_simgrid as check_in_simgrid
+    from faultline.platforms.simgrid_check import load_in_simgrid as load_in_simgrid
     from faultline.platforms.simgrid_check import simulate_flows as simulate_flows
     from faultline.platforms.simgrid_check import single_flow as single_flow
     from faultline.platforms.spec import ClusterSpec as ClusterSpec
@@ -37,7 +37,7 @@ _NAMES = {
     "outages": ("gpus_cut_off_by_a_leaf_switch",),
     "platform_data": ("Platform",),
     "preset_library": ("load_preset", "preset_names"),
-    "simgrid_check": ("check_in_simgrid", "simulate_flows", "single_flow"),
+    "simgrid_check": ("load_in_simgrid", "simulate_flows", "single_flow"),
     "spec": ("ClusterSpec",),
     "spec_file": ("load_spec", "parse_spec"),
     "topology": ("rail_plane",),

@@ -9,7 +9,7 @@ import pytest
 from faultline.platforms import (
     ClusterSpec,
     PlatformError,
-    check_in_simgrid,
+    load_in_simgrid,
     load_preset,
     preset_names,
     rail_plane,
@@ -93,7 +93,7 @@ def test_the_tracked_examples_are_what_the_writer_writes(
     """As ``faultline platform generate PRESET --set KEY=VALUE -o FILE`` writes them."""
     path = Path(faultline.platforms.__file__).parent / "generated" / name
     assert path.read_text(encoding="utf-8") == xml_text(load_preset(preset, **overrides))
-    assert check_in_simgrid(path) is None
+    load_in_simgrid(path)
 
 
 BROKEN = [
@@ -227,17 +227,17 @@ def test_what_simgrid_prints_comes_as_one_line(
 ) -> None:
     path = write(small)
     edit(path, right, wrong)
-    complaint = check_in_simgrid(path)
-    assert complaint is not None
-    assert complaint.startswith(f"{path}: SimGrid rejects it: ")
-    assert message in complaint
-    assert "\n" not in complaint
+    with pytest.raises(PlatformError) as refused:
+        load_in_simgrid(path)
+    error = str(refused.value)
+    assert error.startswith(f"{path}: SimGrid rejects it: ")
+    assert message in error
+    assert "\n" not in error
 
 
 def test_simgrid_that_does_not_end_is_cut_short(small: ClusterSpec, write: Write) -> None:
-    complaint = check_in_simgrid(write(small), timeout_s=0.01)
-    assert complaint is not None
-    assert complaint.endswith("SimGrid did not finish in 0.01 s")
+    with pytest.raises(PlatformError, match=r"SimGrid did not finish in 0\.01 s$"):
+        load_in_simgrid(write(small), timeout_s=0.01)
 
 
 def test_only_rail_optimised_clusters_have_planes(small: ClusterSpec) -> None:
