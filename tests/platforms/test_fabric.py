@@ -5,17 +5,12 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from faultline.platforms import (
-    ClusterSpec,
-    bisection,
-    fabric_layers,
-    load_in_simgrid,
-    load_preset,
-    read_platform,
-    simulate_flows,
-    storage_rates,
-)
+from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import load_in_simgrid, simulate_flows
+from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
+from faultline.platforms.xml_reader import read_platform
 
 from tests.platforms.helpers import THREE_LEVELS, Write, edit, graph_of
 

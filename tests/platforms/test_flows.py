@@ -5,16 +5,12 @@ import sys
 from typing import Any
 
 import pytest
-from faultline.platforms import (
-    ENGINE_CONFIGURATION,
-    ClusterSpec,
-    engine_arguments,
-    load_preset,
-    rail_plane,
-    read_platform,
-    simulate_flows,
-    single_flow,
-)
+from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import simulate_flows, single_flow
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.xml_reader import read_platform
 
 from tests.platforms.helpers import THREE_LEVELS, Flow, Write, edit, four_by_four, shift
 

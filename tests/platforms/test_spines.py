@@ -10,21 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.platforms import (
-    ClusterSpec,
-    PlatformError,
-    bisection,
-    engine_arguments,
-    fabric_layers,
-    load_in_simgrid,
-    load_preset,
-    rail_plane,
-    read_platform,
-    simulate_flows,
-    storage_rates,
-)
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+from faultline.platforms.network_model import engine_arguments
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import load_in_simgrid, simulate_flows
+from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
-from faultline.platforms.topology import hashed
+from faultline.platforms.topology import hashed, rail_plane
+from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid_engine.process import in_own_process
 

@@ -6,17 +6,13 @@ from typing import Any
 
 import faultline.platforms
 import pytest
-from faultline.platforms import (
-    ClusterSpec,
-    PlatformError,
-    load_in_simgrid,
-    load_preset,
-    preset_names,
-    rail_plane,
-    read_platform,
-    write_xml,
-)
-from faultline.platforms.xml_writer import xml_text
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.simgrid_check import load_in_simgrid
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml, xml_text
 
 from tests.platforms.helpers import Write, edit
 

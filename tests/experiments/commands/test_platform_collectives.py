@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 
 from tests.experiments.asking import Ask
 

@@ -37,7 +37,8 @@ from faultline.experiments.planner.verification import (
     verify,
 )
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
 from faultline.strategies.registry import all_strategies
 from rich.console import Console

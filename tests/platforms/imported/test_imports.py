@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faultline.platforms import PlatformError, load_preset
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
 from faultline.platforms.topology_import import (
     imported_spec,
     read_matrix,
