@@ -73,8 +73,8 @@ def even_template(layers: int, nodes: int) -> Template:
     The longer stages come first. Nodes beyond the number of layers idle.
     """
     stages = min(layers, nodes)
-    each, more = divmod(layers, stages)
-    ends = [(place + 1) * each + min(place + 1, more) for place in range(stages)]
+    least, longer = divmod(layers, stages)
+    ends = [stage * least + min(stage, longer) for stage in range(1, stages + 1)]
     bounds = zip([0, *ends], ends, strict=False)
     return Template(nodes, tuple(Stage(first, end, end - first) for first, end in bounds))
 
