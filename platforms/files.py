@@ -98,7 +98,7 @@ def own_folder(path: Path) -> Path:
     """Create a folder unless it exists, and return it; a symbolic link is refused."""
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
-        raise OSError(errno.EINVAL, "a symbolic link, and no folder", str(path))
+        raise OSError(errno.EINVAL, "a symbolic link, not a folder", str(path))
     return path
 
 
@@ -143,4 +143,4 @@ def _check_regular(status: os.stat_result, path: str | Path) -> None:
             stat.S_IFSOCK: "a socket",
         }
         kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-        raise OSError(errno.EINVAL, f"{kind}, and no regular file", str(path))
+        raise OSError(errno.EINVAL, f"{kind}, not a regular file", str(path))

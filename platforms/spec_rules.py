@@ -140,7 +140,7 @@ def _spines(spec: ClusterSpec) -> None:
         if not 0 <= failed < (out.spines or 0):
             raise KeyedError(
                 "scale_out.failed_spines",
-                f"{failed} is no spine: there are 0 to {(out.spines or 0) - 1}",
+                f"{failed} is not a spine: there are 0 to {(out.spines or 0) - 1}",
             )
     if out.spines is not None and not out.spines_left:
         raise KeyedError("scale_out.failed_spines", "has all spines: leave at least one out")

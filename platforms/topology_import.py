@@ -59,7 +59,7 @@ def read_matrix(text: str, where: str) -> Server:
     rows = [line.split() for line in _ESCAPE.sub("", text).splitlines()]
     header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
     if header is None:
-        what = "is no matrix of nvidia-smi topo -m: no line begins with GPU0"
+        what = "is not a matrix of nvidia-smi topo -m: no line begins with GPU0"
         raise PlatformError(f"{what}; {READS}", where)
     names = [name for name in header if re.fullmatch(r"(GPU|NIC|mlx\d+_)\d+", name)]
     gpus = [name for name in names if name.startswith("GPU")]
@@ -91,7 +91,7 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     try:
         system = parse_xml(content, where, _OF_NCCL)
     except PlatformError as error:
-        raise PlatformError(f"is no topology of NCCL: {error}; {READS}", where) from None
+        raise PlatformError(f"is not a topology of NCCL: {error}; {READS}", where) from None
     # A GPU is below its PCI bus address, which NVLink uses to name its target.
     gpus = {
         device.attributes.get("busid", ""): gpu

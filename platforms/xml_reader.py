@@ -47,7 +47,7 @@ def parse_simgrid(text: str, units: dict[str, Fraction], example: str, where: st
     """Read a number with one of SimGrid's units; zero needs none."""
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise PlatformError(f"{text!r} is no number with a unit: write it like {example}", where)
+        raise PlatformError(f"{text!r} is not a number with a unit: write it like {example}", where)
     number, unit = exact_number(match[1]), match[2]
     if number is None:
         raise PlatformError(f"{text!r} is out of range", where)
@@ -158,7 +158,7 @@ class _Reader:
         key = ("link" if element.tag == "link" else "point", name)
         if key in self.lines:
             raise PlatformError(
-                f"{element.tag} {name!r} has the name of line {self.lines[key]} again",
+                f"{element.tag} {name!r} repeats the name of line {self.lines[key]}",
                 element.place,
             )
         self.lines[key] = element.line
@@ -282,7 +282,7 @@ class _RouteReader:
             for name in (source, destination):
                 if name not in points:
                     raise PlatformError(
-                        f"route names {name!r}, which is no host or router of zone "
+                        f"route names {name!r}, which is not a host or router of zone "
                         f"{zone.attributes.get('id')!r}{nearest(name, points)}",
                         route.place,
                     )
@@ -317,7 +317,7 @@ class _RouteReader:
         if (source, destination) in self._lines:
             line = self._lines[source, destination]
             raise PlatformError(
-                f"route from {source!r} to {destination!r} is there already, in line {line}",
+                f"route from {source!r} to {destination!r} exists already, in line {line}",
                 route.place,
             )
         self._lines[source, destination] = route.line

@@ -106,7 +106,7 @@ class TemplatePlanner:
         return Template(nodes, min(divisions, key=_Part.worth).stages) if divisions else None
 
     def templates(self, least: int, most: int) -> Iterator[Template]:
-        """Yield the templates of consecutive numbers of nodes, as far as there are layers."""
+        """Yield the templates of consecutive numbers of nodes, up to the number of layers."""
         for nodes in range(least, most + 1):
             template = self.template(nodes)
             if template is None:

@@ -69,7 +69,7 @@ WRONG = [
     (
         'nvlink = "nvlink4"',
         'nvlink = "nvlink44"',
-        "scale_up.nvlink: 'nvlink44' is no generation (did you mean 'nvlink4'?): there are",
+        "scale_up.nvlink: 'nvlink44' is not a generation (did you mean 'nvlink4'?): there are",
     ),
     (
         "[host]",

@@ -170,8 +170,8 @@ def test_destinations_below_one_leaf_switch_are_spread_on_each_rail(write: Write
             {"levels": 3, "leaves_per_pod": 2, "oversubscription": [1, 1]},
             "scale_out.spines has no effect with 3 levels",
         ),
-        ({"failed_spines": [4]}, "scale_out.failed_spines: 4 is no spine: there are 0 to 3"),
-        ({"failed_spines": [-1]}, "scale_out.failed_spines: -1 is no spine"),
+        ({"failed_spines": [4]}, "scale_out.failed_spines: 4 is not a spine: there are 0 to 3"),
+        ({"failed_spines": [-1]}, "scale_out.failed_spines: -1 is not a spine"),
         (
             {"failed_spines": [3, 1, 2, 0]},
             "scale_out.failed_spines has all spines: leave at least one out",

@@ -97,7 +97,7 @@ BROKEN = [
     (r'bandwidth="50GBps"', 'bandwidth="0Bps"', "bandwidth: is zero: nothing would ever arrive"),
     (r'latency="600ns"', 'latency="-1us"', "latency: '-1us' is negative"),
     (r'speed="989Tf"', 'speed="1e999Tf"', "speed: '1e999Tf' is out of range"),
-    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is no number with a unit"),
+    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is not a number with a unit"),
     (r'speed="989Tf"', 'speed="0f"', "speed: is zero: it would never compute anything"),
     (
         r'<link_ctn id="nic-000000"',
@@ -107,7 +107,7 @@ BROKEN = [
     (
         r'dst="leaf-00000-00"',
         'dst="leaf-0"',
-        "route names 'leaf-0', which is no host or router of zone 'fabric'",
+        "route names 'leaf-0', which is not a host or router of zone 'fabric'",
     ),
     (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute has an unknown gw_dst 'control'"),
     (
@@ -122,11 +122,11 @@ BROKEN = [
     ),
     (r'direction="UP"', 'direction="SIDEWAYS"', "direction is 'SIDEWAYS': write UP or DOWN"),
     (r'sharing_policy="SPLITDUPLEX"', 'sharing_policy="OPEN"', "sharing_policy is 'OPEN': write"),
-    (r'id="gpu-000001"', 'id="gpu-000000"', "host 'gpu-000000' has the name of line"),
+    (r'id="gpu-000001"', 'id="gpu-000000"', "host 'gpu-000000' repeats the name of line"),
     (r'<prop id="domain" value="0" />', '<prop id="domain" value="x" />', "property 'domain' is"),
     (r'<prop id="domain" value="0" />', '<prop id="domain" />', "<prop> has no 'value'"),
-    (r'<route src="gpu-000000" dst="leaf', '<route src="gpu-000004" dst="leaf', "is there already"),
-    (r"</zone>", "</zon>", "is no well-formed XML: mismatched tag"),
+    (r'<route src="gpu-000000" dst="leaf', '<route src="gpu-000004" dst="leaf', "exists already"),
+    (r"</zone>", "</zon>", "is not well-formed XML: mismatched tag"),
     (r'<router id="core" />', '<router id="core" /><router id="lost" />', "no route leads from"),
     (
         r"<platform",
@@ -182,7 +182,7 @@ def test_the_line_of_a_mistake_is_named(small: ClusterSpec, write: Write) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no well-formed XML: no element found"),
+        ("", "is not well-formed XML: no element found"),
         ("<html/>", "starts with <html>: a SimGrid platform starts with <platform>"),
         ('<platform version="4.1"/>', "has no <zone>"),
         ('<platform version="4.1"><zone id="z" routing="Full"/></platform>', "has no GPU hosts"),

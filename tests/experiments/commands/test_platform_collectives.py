@@ -69,4 +69,4 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> 
     assert "hgx-h100" in printed
     broken = tmp_path / "broken.xml"
     broken.write_text("<platform version='4.1'><zone", encoding="utf-8")
-    assert "is no well-formed XML" in ask.refused("probe", broken)
+    assert "is not well-formed XML" in ask.refused("probe", broken)
