@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.fabric import Layer, bisection, fabric_layers, storage_rates
+from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
 from faultline.platforms.files import read_file
-from faultline.platforms.platform_data import LinkClass, Platform
+from faultline.platforms.platform_data import Platform
 from faultline.platforms.simgrid_check import load_in_simgrid
 from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
@@ -22,10 +23,10 @@ _TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 def check_report(path: str | Path) -> dict[str, Any]:
     """Read a platform file, load it in SimGrid, and add up its links.
 
-    Returned are counts, bandwidths in bytes/s, latencies in s; None for parts that the platform
-    does not have. All values come from the file's hosts, cables and links. ``differs_from_spec``
-    lists their differences from the spec in the file, and the effect of each on the measured phases
-    of a job (`platforms.spec_differences.Effect`).
+    The report has counts, bandwidths in bytes/s and latencies in s, from the file's hosts, cables
+    and links; None for parts that the platform does not have. ``differs_from_spec`` lists the
+    differences from the spec in the file, and the effect of each on the measured phases of a job
+    (`platforms.spec_differences.Effect`).
     """
     platform = read_platform(path)
     if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
@@ -43,23 +44,17 @@ def check_report(path: str | Path) -> dict[str, Any]:
         "racks": len(racks) or None,
         "switches": _switches(platform),
         "links": {
-            name: {key: value for key, value in _as_json(found).items() if key != "name"}
-            for name, found in platform.link_classes.items()
+            name: {key: value for key, value in asdict(links).items() if key != "name"}
+            for name, links in platform.link_classes.items()
             if name != xml_names.MANAGEMENT
         },
-        "layers": [_as_json(layer) for layer in fabric_layers(platform)],
+        "layers": [asdict(layer) for layer in fabric_layers(platform)],
         "bisection": _bisection(platform),
         "flow_routes": sum(map(len, platform.flow_routes.values())) or None,
         "storage": rates and asdict(rates),
         "simgrid_hosts": simgrid_hosts,
         "differs_from_spec": differences and [each._asdict() for each in differences],
     }
-
-
-def _as_json(found: LinkClass | Layer) -> dict[str, Any]:
-    """Return the fields for JSON, with ranges as lists."""
-    fields = asdict(found).items()
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in fields}
 
 
 def _switches(platform: Platform) -> dict[str, int]:
@@ -70,12 +65,8 @@ def _switches(platform: Platform) -> dict[str, int]:
 
 
 def _bisection(platform: Platform) -> dict[str, float] | None:
-    found = bisection(platform)
-    if found is None:
+    width = bisection(platform)
+    if width is None:
         return None
-    return {
-        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
-        "of_full": found.bandwidth_bytes_per_s / found.full_bytes_per_s
-        if found.full_bytes_per_s
-        else 0.0,
-    }
+    share = width.bandwidth_bytes_per_s / (width.full_bytes_per_s or inf)
+    return {"bandwidth_bytes_per_s": width.bandwidth_bytes_per_s, "of_full": share}

@@ -83,15 +83,17 @@ def shortage(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return f"{os.strerror(error.errno)}; raise ulimit -n ({files:,}), or close some"
-    of_system = [os.strerror(code) for code in (errno.ENOMEM, errno.EAGAIN)]
+    system_texts = [os.strerror(code) for code in (errno.ENOMEM, errno.EAGAIN)]
     if not (
         isinstance(error, MemoryError)
         or (isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EAGAIN))
-        or (isinstance(error, RuntimeError) and str(error) in [*of_system, _NO_THREAD])
+        or (isinstance(error, RuntimeError) and str(error) in [*system_texts, _NO_THREAD])
         or (isinstance(error, ImportError) and any(map(str(error).__contains__, _NO_LIBRARY)))
     ):
         return None
-    size, count = (resource.getrlimit(of)[0] for of in (resource.RLIMIT_AS, resource.RLIMIT_NPROC))
+    size, count = (
+        resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_NPROC)
+    )
     memory = "unlimited" if size == resource.RLIM_INFINITY else f"{size // 1024:,} kB"
     threads = "unlimited" if count == resource.RLIM_INFINITY else f"{count:,}"
     return one_line(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 from faultline.platforms import xml_names
 from faultline.platforms.platform_data import Hop, Platform
@@ -57,14 +58,12 @@ def switch_levels(platform: Platform) -> dict[str, int]:
     network = set(network_switches(platform))
     levels: dict[str, int] = {}
     front: Iterable[str] = platform.gpu_names
-    level = 0
-    while front:
-        level += 1
-        found = {
-            hop for name in front for hop, _ in platform.edges.get(name, ()) if hop in network
-        } - levels.keys()
-        levels.update((name, level) for name in sorted(found))
-        front = found
+    for level in count(1):
+        hops = (hop for name in front for hop, _ in platform.edges.get(name, ()))
+        front = sorted(network.intersection(hops) - levels.keys())
+        if not front:
+            break
+        levels |= dict.fromkeys(front, level)
     return levels
 
 
@@ -73,14 +72,18 @@ def fabric_layers(platform: Platform) -> list[Layer]:
     levels = switch_levels(platform)
     layers = []
     for level in sorted(set(levels.values())):
-        members = [name for name, of_switch in levels.items() if of_switch == level]
+        members = [name for name, its_level in levels.items() if its_level == level]
         downs, ups = [], []
         for name in members:
             hops = platform.edges[name]
-            ups.append(_width(platform, (h for h in hops if levels.get(h[0], 0) > level)))
-            downs.append(
-                _width(platform, (h for h in hops if _is_below(platform, h, levels, level)))
-            )
+            up = [hop for hop in hops if levels.get(hop[0], 0) > level]
+            down = [
+                hop
+                for hop in hops
+                if 0 < levels.get(hop[0], 0) < level or platform.roles.get(hop[0]) == "gpu"
+            ]
+            ups.append(_width(platform, up))
+            downs.append(_width(platform, down))
         ratios = [down / up for down, up in zip(downs, ups, strict=True) if up]
         layers.append(
             Layer(
@@ -115,7 +118,8 @@ def bisection(platform: Platform) -> Bisection | None:
     for switch in network:
         for neighbour, cable in platform.edges.get(switch, ()):
             if neighbour in network:
-                graph.add_edge(switch, neighbour, capacity=_narrowest(platform, cable))
+                width = min(platform.links[name].bandwidth_bytes_per_s for name in cable)
+                graph.add_edge(switch, neighbour, capacity=width)
     totals = []
     for half, is_source in ((halves[0], True), (halves[1], False)):
         ports: dict[str, list[Hop]] = {}
@@ -143,18 +147,11 @@ def storage_rates(platform: Platform) -> StorageRates | None:
     caps = [link.bandwidth_bytes_per_s for link in (*reads, *writes) if link.sharing == "FATPIPE"]
     rates = []
     for links in (reads, writes):
-        wide = [link for link in links if link.sharing != "FATPIPE"]
+        shared = [link for link in links if link.sharing != "FATPIPE"]
         # Without links named "storage...", the whole route to the file system counts.
-        own = [link for link in wide if link.link_class.startswith("storage")] or wide or links
-        rates.append(min(link.bandwidth_bytes_per_s for link in own))
+        own = [link for link in shared if link.link_class.startswith("storage")]
+        rates.append(min(link.bandwidth_bytes_per_s for link in own or shared or links))
     return StorageRates(rates[0], rates[1], min(caps) if caps else None)
-
-
-def _is_below(platform: Platform, hop: Hop, levels: dict[str, int], level: int) -> bool:
-    name = hop[0]
-    if name in levels:
-        return levels[name] < level
-    return platform.roles.get(name) == "gpu"
 
 
 def _width(platform: Platform, hops: Iterable[Hop]) -> float:
@@ -165,7 +162,3 @@ def _width(platform: Platform, hops: Iterable[Hop]) -> float:
     return sum(
         platform.links[port].bandwidth_bytes_per_s for port in {cable[0] for _, cable in hops}
     )
-
-
-def _narrowest(platform: Platform, cable: Iterable[str]) -> float:
-    return min(platform.links[name].bandwidth_bytes_per_s for name in cable)

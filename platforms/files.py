@@ -20,7 +20,7 @@ _LEAST_PIECE = 65_536
 
 
 def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> bytes:
-    """Return the content of a regular file, which may be a symbolic link if it is to follow one.
+    """Return the content of a regular file; `follow` allows a symbolic link to one.
 
     A larger file is refused, also one that grows while it is read or has no end.
 
@@ -38,22 +38,19 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
     except ValueError as error:  # A name with a NUL.
         raise OSError(errno.EINVAL, str(error), str(path)) from None
     try:
-        found = os.fstat(descriptor)
-        _check_regular(found, path)
+        status = os.fstat(descriptor)
+        _check_regular(status, path)
         pieces: list[bytes] = []
-        left = most_bytes + 1 if found.st_size <= most_bytes else 0
+        allowed = most_bytes + 1 if status.st_size <= most_bytes else 0
         # A file of the kernel reports size 0, and may block because it has no data yet.
+        piece_bytes = status.st_size + 1 if status.st_size else _LEAST_PIECE
         with suppress(BlockingIOError):
-            while left and (
-                piece := os.read(
-                    descriptor, min(left, found.st_size + 1 if found.st_size else _LEAST_PIECE)
-                )
-            ):
+            while allowed and (piece := os.read(descriptor, min(allowed, piece_bytes))):
                 pieces.append(piece)
-                left -= len(piece)
+                allowed -= len(piece)
     finally:
         os.close(descriptor)
-    if not left:
+    if not allowed:
         size = f"{most_bytes // MEBIBYTE} MiB" if most_bytes >= MEBIBYTE else f"{most_bytes} bytes"
         raise OSError(errno.EFBIG, f"larger than {size}", str(path))
     return b"".join(pieces)
@@ -75,7 +72,7 @@ def write_file(path: Path, content: bytes | str) -> None:
     Raises
     ------
     OSError
-        The file cannot be written, or its path has something other than a regular file.
+        The file cannot be written, or its path is taken by something other than a regular file.
         `OSError.filename` is the path.
     """
     draft = path.parent / f".{secrets.token_hex(8)}{DRAFT_SUFFIX}"
@@ -101,7 +98,7 @@ def own_folder(path: Path) -> Path:
     """Create a folder unless it exists, and return it; a symbolic link is refused."""
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
-        raise OSError(errno.EINVAL, "a symbolic link, and no folder", str(path))
+        raise OSError(errno.EINVAL, "a symbolic link, not a folder", str(path))
     return path
 
 
@@ -114,7 +111,7 @@ def lines_of(path: Path, most_bytes_per_line: int) -> Iterator[bytes]:
 
 
 def check_writable(path: Path) -> None:
-    """Check before long work that `write_file` could write a file."""
+    """Check before a long run that `write_file` can write a file."""
     check_replaceable(path)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         missing = not path.parent.is_dir()
@@ -123,7 +120,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse a path that has a link, a folder, a pipe or a device."""
+    """Refuse a path that is a link, a folder, a pipe or a device."""
     try:
         _check_regular(path.lstat(), path)
     except FileNotFoundError:
@@ -137,13 +134,13 @@ def is_draft(name: str) -> bool:
     return name.startswith(".") and name.endswith(DRAFT_SUFFIX)
 
 
-def _check_regular(found: os.stat_result, path: str | Path) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_regular(status: os.stat_result, path: str | Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
         kinds = {
             stat.S_IFLNK: "a symbolic link",
             stat.S_IFDIR: "a folder",
             stat.S_IFIFO: "a pipe",
             stat.S_IFSOCK: "a socket",
         }
-        kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
-        raise OSError(errno.EINVAL, f"{kind}, and no regular file", str(path))
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+        raise OSError(errno.EINVAL, f"{kind}, not a regular file", str(path))

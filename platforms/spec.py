@@ -123,7 +123,7 @@ class ScaleUp(Table):
         if not isinstance(name, str) or name not in GENERATIONS:
             raise KeyedError(
                 "scale_up.nvlink",
-                f"{name!r} is no generation{nearest(str(name), GENERATIONS)}: "
+                f"{name!r} is not a generation{nearest(str(name), GENERATIONS)}: "
                 f"there are {', '.join(GENERATIONS)}",
             )
         return {"bandwidth": GENERATIONS[name].bandwidth, **_NVLINK_LATENCIES, **table}
@@ -134,8 +134,8 @@ class Nic(Table):
 
     Several adapters of one GPU (`per_gpu`) act as one with the sum of their rates; with
     `gpus_per_nic` above 1, neighbours in a host share one, which has a single link to its switch.
-    The PCIe link is left out of the platform if it has no bandwidth; domains of several GPUs need
-    it, as the route by number of links then prefers NVLink inside a domain.
+    The PCIe link is left out of the platform if it has no bandwidth. Domains of several GPUs need
+    it, because NVLink is then the route of fewest links inside a domain.
     """
 
     per_gpu: Count = 1

@@ -44,7 +44,7 @@ def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
     if cluster_gpus % groups != 0:
         fewer = range(min(groups, cluster_gpus), 0, -1)
         more = range(groups, cluster_gpus + 1)
-        near = [
+        divisors = [
             str(next(count for count in counts if cluster_gpus % count == 0))
             for counts in (fewer, more)
             if counts
@@ -52,7 +52,7 @@ def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
         raise KeyedError(
             "scale_up.domains",
             f"{groups} groups do not divide plane.cluster_gpus = {cluster_gpus}: "
-            f"the nearest that do: {', '.join(near)}",
+            f"the nearest that do: {', '.join(divisors)}",
         )
 
 
@@ -140,7 +140,7 @@ def _spines(spec: ClusterSpec) -> None:
         if not 0 <= failed < (out.spines or 0):
             raise KeyedError(
                 "scale_out.failed_spines",
-                f"{failed} is no spine: there are 0 to {(out.spines or 0) - 1}",
+                f"{failed} is not a spine: there are 0 to {(out.spines or 0) - 1}",
             )
     if out.spines is not None and not out.spines_left:
         raise KeyedError("scale_out.failed_spines", "has all spines: leave at least one out")

@@ -16,7 +16,7 @@ from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import spec_from_mapping
-from faultline.platforms.units import BANDWIDTH, SIZE, Kind, format_quantity
+from faultline.platforms.units import BANDWIDTH, SIZE, format_quantity, parse_quantity
 
 
 @dataclass(frozen=True)
@@ -148,22 +148,19 @@ def rail_plane(spec: ClusterSpec) -> ClusterSpec:
     mapping["scale_up"] = {"domains": spec.scale_up.domains, "gpus_per_domain": 1}
     mapping["scale_out"].pop("rails", None)
     mapping.pop("rack", None)
-    mapping["nic"]["bandwidth"] = _part(spec.nic.bandwidth_bytes_per_s, spec.nic.gpus_per_nic)
+    for table, key, kind, sharers in (
+        ("nic", "bandwidth", BANDWIDTH, spec.nic.gpus_per_nic),
+        ("host", "memory", SIZE, spec.gpus_per_host),
+        ("host", "memory_bandwidth", BANDWIDTH, spec.gpus_per_host),
+        ("disk", "read_bandwidth", BANDWIDTH, spec.gpus_per_host),
+        ("disk", "write_bandwidth", BANDWIDTH, spec.gpus_per_host),
+        ("disk", "capacity", SIZE, spec.gpus_per_host),
+    ):
+        if text := mapping.get(table, {}).get(key):
+            mapping[table][key] = format_quantity(parse_quantity(text, kind) / sharers, kind)
     mapping["nic"]["gpus_per_nic"] = 1
-    if host := mapping.get("host"):
-        host["gpus_per_host"] = 1
-        for key, value, kind in (
-            ("memory", spec.host.memory_bytes, SIZE),
-            ("memory_bandwidth", spec.host.memory_bandwidth_bytes_per_s, BANDWIDTH),
-        ):
-            if value is not None:
-                host[key] = _part(value, spec.gpus_per_host, kind)
-    if spec.disk is not None:
-        disk = mapping["disk"]
-        disk["read_bandwidth"] = _part(spec.disk.read_bandwidth_bytes_per_s, spec.gpus_per_host)
-        disk["write_bandwidth"] = _part(spec.disk.write_bandwidth_bytes_per_s, spec.gpus_per_host)
-        if spec.disk.capacity_bytes is not None:
-            disk["capacity"] = _part(spec.disk.capacity_bytes, spec.gpus_per_host, SIZE)
+    if "host" in mapping:
+        mapping["host"]["gpus_per_host"] = 1
     return spec_from_mapping(mapping, f"rail plane of {spec.name}")
 
 
@@ -182,10 +179,6 @@ def servers_of(spec: ClusterSpec, groups: int, domains_per_group: int) -> Cluste
     }
     mapping["scale_out"]["domains_per_leaf"] = domains_per_group
     return spec_from_mapping(mapping, f"servers of {spec.name}")
-
-
-def _part(value: float, sharers: int, kind: Kind = BANDWIDTH) -> str:
-    return format_quantity(value / sharers, kind)
 
 
 def hashed(source: str, destination: str, choices: int, seed: int = 0) -> int:

@@ -59,7 +59,7 @@ def read_matrix(text: str, where: str) -> Server:
     rows = [line.split() for line in _ESCAPE.sub("", text).splitlines()]
     header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
     if header is None:
-        what = "is no matrix of nvidia-smi topo -m: no line begins with GPU0"
+        what = "is not a matrix of nvidia-smi topo -m: no line begins with GPU0"
         raise PlatformError(f"{what}; {READS}", where)
     names = [name for name in header if re.fullmatch(r"(GPU|NIC|mlx\d+_)\d+", name)]
     gpus = [name for name in names if name.startswith("GPU")]
@@ -71,19 +71,18 @@ def read_matrix(text: str, where: str) -> Server:
     for gpu in gpus:
         if len(cells.get(gpu, ())) < len(names):
             raise PlatformError(f"has no complete row of {gpu}", where)
-    joined = {one: {one} for one in gpus}
+    peers = {gpu: {gpu} for gpu in gpus}
     counts = set()
-    for one, two in product(gpus, gpus):
-        if (cell := cells[one][two]).startswith("NV"):
+    for gpu, peer in product(gpus, gpus):
+        if (cell := cells[gpu][peer]).startswith("NV"):
             if not _LINKS.fullmatch(cell):
-                what = f"has {cell!r} for {one} and {two}: write NV and a number"
+                what = f"has {cell!r} for {gpu} and {peer}: write NV and a number"
                 raise PlatformError(what, where)
-            joined[one].add(two)
+            peers[gpu].add(peer)
             counts.add(int(cell[2:]))
-    if len(counts) > 1 or (counts and any(each != set(gpus) for each in joined.values())):
-        found = ", ".join(f"NV{count}" for count in sorted(counts))
-        what = f"has GPUs that NVLink joins unequally ({found})"
-        raise PlatformError(what, where)
+    if len(counts) > 1 or (counts and any(reached != set(gpus) for reached in peers.values())):
+        links = ", ".join(f"NV{count}" for count in sorted(counts))
+        raise PlatformError(f"has GPUs that NVLink joins unequally ({links})", where)
     return Server(len(gpus), len(names) - len(gpus), max(counts, default=0))
 
 
@@ -92,7 +91,7 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     try:
         system = parse_xml(content, where, _OF_NCCL)
     except PlatformError as error:
-        raise PlatformError(f"is no topology of NCCL: {error}; {READS}", where) from None
+        raise PlatformError(f"is not a topology of NCCL: {error}; {READS}", where) from None
     # A GPU is below its PCI bus address, which NVLink uses to name its target.
     gpus = {
         device.attributes.get("busid", ""): gpu
@@ -109,14 +108,13 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     )
     # A link that does not end at a GPU ends at an NVSwitch, which joins all GPUs.
     if len(counts) > 1 or any(others and len(others) < len(gpus) - 1 for others in reached):
-        found = ", ".join(map(str, sorted(counts)))
-        what = f"has GPUs that NVLink joins unequally ({found} links)"
-        raise PlatformError(what, where)
+        links = ", ".join(map(str, sorted(counts)))
+        raise PlatformError(f"has GPUs that NVLink joins unequally ({links} links)", where)
     adapters = {net.attribute("name"): net for net in system.all("net")}
     speeds = {_number(net, "speed") for net in adapters.values()}
     if len(speeds) > 1:
-        found = ", ".join(map(str, sorted(speeds)))
-        raise PlatformError(f"has adapters of unequal speed ({found} Mbit/s)", where)
+        rates = ", ".join(map(str, sorted(speeds)))
+        raise PlatformError(f"has adapters of unequal speed ({rates} Mbit/s)", where)
     return Server(len(gpus), len(adapters), counts.pop(), float(max(speeds, default=0)) or None)
 
 
@@ -156,18 +154,18 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
 def imported_spec(
     server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
 ) -> ClusterSpec:
-    """Return the spec of a cluster of servers like one, with all other values of a shipped cluster.
+    """Return the spec of a cluster of equal servers; all other values are those of `like`.
 
-    `switches` is the table of `read_switches`; None for a cluster of one server. `where` names the
-    sources in error messages.
+    `like` is a shipped cluster. `switches` is the table of `read_switches`; None for a cluster of
+    one server. `where` names the sources in error messages.
     """
     base = load_preset(like)
     generation = GENERATIONS[base.scale_up.nvlink or "nvlink4"]
-    own = generation.links
-    if server.nvlinks > own:
-        what = f"has NV{server.nvlinks}, and a GPU of {like} has {own} links: name another --like"
+    links = generation.links
+    if server.nvlinks > links:
+        what = f"has NV{server.nvlinks}, and a GPU of {like} has {links} links: name another --like"
         raise PlatformError(what, where)
-    whole = parse_quantity(generation.bandwidth, BANDWIDTH)
+    bandwidth = parse_quantity(generation.bandwidth, BANDWIDTH) * max(1, server.nvlinks) / links
     if server.nics and server.gpus % server.nics and server.nics % server.gpus:
         what = f"{server.gpus} GPUs cannot share {server.nics} adapters equally"
         raise PlatformError(what, where)
@@ -176,7 +174,7 @@ def imported_spec(
         "gpus_per_domain": server.gpus,
         "gpus_per_nic": max(1, server.gpus // max(1, server.nics)),
         "per_gpu": max(1, server.nics // server.gpus),
-        "scale_up.bandwidth": format_quantity(whole * max(1, server.nvlinks) / own, BANDWIDTH),
+        "scale_up.bandwidth": format_quantity(bandwidth, BANDWIDTH),
     }
     if server.nic_mbit_per_s is not None:
         changes["nic.bandwidth"] = f"{server.nic_mbit_per_s:g}Mbps"
@@ -202,8 +200,8 @@ def _plugged(
         leaves_of_node[node] = len(set(ports.values()))
     per_leaf = {len(nodes) for nodes in below.values()}
     if len(set(leaves_of_node.values())) > 1 or len(per_leaf) > 2:
-        few = min(below, key=lambda switch: (len(below[switch]), switch))
-        what = f"connects servers unequally, {len(below[few])} of them to {few}"
+        emptiest = min(below, key=lambda switch: (len(below[switch]), switch))
+        what = f"connects servers unequally, {len(below[emptiest])} of them to {emptiest}"
         raise PlatformError(what, where)
     (leaves,) = set(leaves_of_node.values())
     if leaves not in (1, server.nics):

@@ -161,9 +161,9 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     # The case of b and B distinguishes bits from bytes, so it is never guessed.
     if kind in (TIME, SPEED, POWER) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
-    for other in (SIZE, BANDWIDTH, TIME, SPEED, POWER):
-        if unit in other.units:
-            return f"{text!r} is {other.name}, not {kind.name} (written like {kind.example})"
+    for other_kind in (SIZE, BANDWIDTH, TIME, SPEED, POWER):
+        if unit in other_kind.units:
+            return f"{text!r} is {other_kind.name}, not {kind.name} (written like {kind.example})"
     return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"
 
 
@@ -196,8 +196,7 @@ def _base_unit(kind: Kind) -> str:
 
 
 def _shortest(number: float) -> str:
-    text = repr(number)
-    return text.removesuffix(".0")
+    return repr(number).removesuffix(".0")
 
 
 def parse_time_s(text: object) -> float:

@@ -2,7 +2,7 @@
 
 SimGrid ends the whole process at many mistakes, and hangs at others. This reader accepts all
 elements that `write_xml` writes: zones of hosts, routers, links, cables, and routes over cables of
-switches. `check_in_simgrid` then loads the file in SimGrid.
+switches. `load_in_simgrid` then loads the file in SimGrid.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.S | 
 _SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi")
 
-BANDWIDTH_UNITS: dict[str, Fraction] = {}
-for _unit, _size in (("bps", Fraction(1, 8)), ("Bps", Fraction(1))):
-    for _power in range(9):
-        BANDWIDTH_UNITS[_SI[_power] + _unit] = _size * 1000**_power
-        BANDWIDTH_UNITS[_BINARY[_power] + _unit] = _size * 1024**_power
+BANDWIDTH_UNITS = {
+    prefix + unit: size * base**power
+    for unit, size in (("bps", Fraction(1, 8)), ("Bps", Fraction(1)))
+    for base, prefixes in ((1000, _SI), (1024, _BINARY))
+    for power, prefix in enumerate(prefixes)
+}
 TIME_UNITS = {
     "w": Fraction(604800),
     "d": Fraction(86400),
@@ -46,7 +47,7 @@ def parse_simgrid(text: str, units: dict[str, Fraction], example: str, where: st
     """Read a number with one of SimGrid's units; zero needs none."""
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise PlatformError(f"{text!r} is no number with a unit: write it like {example}", where)
+        raise PlatformError(f"{text!r} is not a number with a unit: write it like {example}", where)
     number, unit = exact_number(match[1]), match[2]
     if number is None:
         raise PlatformError(f"{text!r} is out of range", where)
@@ -100,6 +101,7 @@ class _Reader:
         self.root = root
         self.gpus: list[GpuHost] = []
         self.roles: dict[str, str] = {}
+        self.zones: set[str] = set()
         self.switches: list[str] = []
         self.links: dict[str, Link] = {}
         self.lines: dict[tuple[str, str], int] = {}
@@ -129,24 +131,22 @@ class _Reader:
             flow_routes=flow_routes,
             roles=self.roles,
         )
-        # Checks the properties now, not in the middle of a run.
+        # Check the properties now, not during a run.
         _ = platform.gpus_per_rank, platform.spec
         return platform
 
     def _declarations(self) -> None:
         for zone in self.root.all("zone"):
-            self._once(zone)
+            self.zones.add(self._unique_name(zone))
         for host in self.root.all("host"):
-            self._once(host)
-            self._host(host, host.attributes["id"])
+            self._host(host, self._unique_name(host))
         for router in self.root.all("router"):
-            self._once(router)
-            self.switches.append(router.attributes["id"])
+            self.switches.append(self._unique_name(router))
         for link in self.root.all("link"):
-            name = self._once(link)
+            name = self._unique_name(link)
             self.links[name] = self._link(link, name)
 
-    def _once(self, element: Element) -> str:
+    def _unique_name(self, element: Element) -> str:
         """Return the name of a declared element, which must be unique among its kind."""
         name = element.attribute("id")
         if not 0 < len(name) <= _LONGEST_NAME:
@@ -158,7 +158,7 @@ class _Reader:
         key = ("link" if element.tag == "link" else "point", name)
         if key in self.lines:
             raise PlatformError(
-                f"{element.tag} {name!r} has the name of line {self.lines[key]} again",
+                f"{element.tag} {name!r} repeats the name of line {self.lines[key]}",
                 element.place,
             )
         self.lines[key] = element.line
@@ -213,7 +213,7 @@ class _Reader:
         return Link(name, bandwidth, latency_s, sharing)
 
     def _host_of_role(self, role: str) -> str | None:
-        return next((name for name, of_host in self.roles.items() if of_host == role), None)
+        return next((name for name, its_role in self.roles.items() if its_role == role), None)
 
 
 def _whole(properties: dict[str, str], key: str, where: str) -> int:
@@ -235,7 +235,8 @@ class _RouteReader:
 
     def __init__(self, declared: _Reader) -> None:
         self.root, self.links = declared.root, declared.links
-        self.hosts = set(declared.roles)
+        self.hosts, self.zones = set(declared.roles), declared.zones
+        self.points = self.hosts.union(declared.switches)
         self.gpus = {gpu.name for gpu in declared.gpus}
         self._edges: dict[str, list[Hop]] = {}
         self._lines: dict[tuple[str, str], int] = {}
@@ -264,7 +265,7 @@ class _RouteReader:
                     flow_routes.setdefault(name, []).append(hop)
                 else:
                     cables[name].append(hop)
-        return _fixed(cables), _fixed(flow_routes)
+        return _as_tuples(cables), _as_tuples(flow_routes)
 
     def _zone(self, zone: Element) -> None:
         points = {
@@ -278,21 +279,21 @@ class _RouteReader:
             if route.tag != "route":
                 continue
             source, destination = (route.attribute(end) for end in ("src", "dst"))
-            for end in (source, destination):
-                if end not in points:
+            for name in (source, destination):
+                if name not in points:
                     raise PlatformError(
-                        f"route names {end!r}, which is no host or router of zone "
-                        f"{zone.attributes.get('id')!r}{nearest(end, points)}",
+                        f"route names {name!r}, which is not a host or router of zone "
+                        f"{zone.attributes.get('id')!r}{nearest(name, points)}",
                         route.place,
                     )
             cable = self._cable(route)
             ways = [(source, destination, cable)]
             if route.attributes.get("symmetrical", "YES").upper() != "NO":
                 ways.append((destination, source, cable[::-1]))
-            for one_end, other_end, links in ways:
-                self._edge(one_end, other_end, links, route)
-                forwards[one_end].append(other_end)
-                backwards[other_end].append(one_end)
+            for start, end, links in ways:
+                self._edge(start, end, links, route)
+                forwards[start].append(end)
+                backwards[end].append(start)
         if zone.attributes.get("routing", "").startswith("Dijkstra"):
             self._connected(points, forwards, backwards)
         else:
@@ -302,8 +303,8 @@ class _RouteReader:
         """Check that each host has a route to each other; with Full, SimGrid composes none."""
         hosts = [name for name in points if name in self.hosts]
         for source in hosts:
-            there = {source, *forwards[source]}
-            missing = next((name for name in hosts if name not in there), None)
+            reached = {source, *forwards[source]}
+            missing = next((name for name in hosts if name not in reached), None)
             if missing is not None:
                 raise PlatformError(
                     f"zone {zone.attributes['id']!r} has routing Full and no route from "
@@ -316,7 +317,7 @@ class _RouteReader:
         if (source, destination) in self._lines:
             line = self._lines[source, destination]
             raise PlatformError(
-                f"route from {source!r} to {destination!r} is there already, in line {line}",
+                f"route from {source!r} to {destination!r} exists already, in line {line}",
                 route.place,
             )
         self._lines[source, destination] = route.line
@@ -371,17 +372,10 @@ class _RouteReader:
                     raise PlatformError(f"{what}: add the missing <route>", element.place)
 
     def _zone_routes(self) -> None:
-        zones = {zone.attributes.get("id", "") for zone in self.root.all("zone")}
-        routers = {router.attributes.get("id", "") for router in self.root.all("router")}
-        points = self.hosts | routers
+        ends = {"src": self.zones, "dst": self.zones, "gw_src": self.points, "gw_dst": self.points}
         for route in self.root.all("zoneRoute"):
             self._cable(route)
-            for end, known in (
-                ("src", zones),
-                ("dst", zones),
-                ("gw_src", points),
-                ("gw_dst", points),
-            ):
+            for end, known in ends.items():
                 name = route.attribute(end)
                 if name not in known:
                     raise PlatformError(
@@ -390,7 +384,7 @@ class _RouteReader:
                     )
 
 
-def _fixed(hops_of: Mapping[str, list[Hop]]) -> _Hops:
+def _as_tuples(hops_of: Mapping[str, list[Hop]]) -> _Hops:
     return {name: tuple(hops) for name, hops in hops_of.items()}
 
 

@@ -114,7 +114,9 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
         parser.Parse(content, True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        raise PlatformError(f"is no well-formed XML: {reason}", f"{where}:{error.lineno}") from None
+        raise PlatformError(
+            f"is not well-formed XML: {reason}", f"{where}:{error.lineno}"
+        ) from None
     return document.children[0]
 
 

@@ -182,8 +182,8 @@ class Bamboo(PipelineScheme):
             else self._lost.live(group)
             for group in range(self.groups)
         ]
-        least = min(self.shape.least_stages, self.shape.stages)
-        pipelines = formed(regrouped(nodes_at_rendezvous, least), self.groups, self.shape)
+        nodes = regrouped(nodes_at_rendezvous, self._least_nodes)
+        pipelines = formed(nodes, self.groups, self.shape)
         return tuple(
             replace(
                 pipeline,

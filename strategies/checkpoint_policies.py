@@ -16,7 +16,7 @@ class CheckpointPolicy(Protocol):
 
     @property
     def every_steps(self) -> int:
-        """Steps between two checkpoints; 0 if the interval does not decide."""
+        """Steps between two checkpoints; 0 if the policy does not count steps."""
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         """Return whether to write a checkpoint now.

@@ -113,8 +113,7 @@ class Oobleck(PipelineScheme):
 
     def _pipelines(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Return the nodes of each pipeline; empty if too few nodes are left."""
-        least = min(self.shape.least_stages, self.shape.stages)
-        return regrouped(map(self._lost.live, range(self.groups)), least)
+        return regrouped(map(self._lost.live, range(self.groups)), self._least_nodes)
 
     def _pace(self) -> float | None:
         """Return the time of a step over that with all nodes; None if too few nodes are left."""

@@ -79,7 +79,7 @@ class Communicators:
     Attributes
     ----------
     count : int
-        How many.
+        Their number.
     share : float
         Share of the job's GPUs that each connects.
     """

@@ -202,13 +202,13 @@ class Recycle(PipelineScheme):
             )
             for home in homes
         }
-        beyond = (group for group in range(self.groups) if group not in formed)
+        others = (group for group in range(self.groups) if group not in formed)
         for place in range(max(map(len, spare))):
-            whole = formed[homes[place % len(homes)]]
-            formed[next(beyond)] = tuple(
+            complete_stages = formed[homes[place % len(homes)]]
+            formed[next(others)] = tuple(
                 StageShare(*spare[stage][place])
                 if place < len(spare[stage])
-                else whole[stage]._replace(forward=0.0, backward=0.0)
+                else complete_stages[stage]._replace(forward=0.0, backward=0.0)
                 for stage in stages
             )
         shape, orders = self.shape, schedule.orders

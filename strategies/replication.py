@@ -117,7 +117,7 @@ class Replication(Strategy):
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        """Degrees 2 to 12, as far as they fit."""
+        """Degrees 2 to 12, up to the number of groups."""
         return range(min(2, groups), min(12, groups) + 1)
 
     @classmethod

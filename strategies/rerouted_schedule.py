@@ -147,7 +147,7 @@ class _Schedule:
         self._begin, self._free = [0.0] * stages, [0.0] * stages
         ahead = [2 * (stages - s) - 1 if split else stages - s for s in range(stages)]
         self._in_flight = [
-            ceil(most * load / micro_batches) for most, load in zip(ahead, loads, strict=True)
+            ceil(number * load / micro_batches) for number, load in zip(ahead, loads, strict=True)
         ]
         fits = allowed.most_held if allowed.most_held == inf else max(1, int(allowed.most_held))
         self._held = [
@@ -169,8 +169,8 @@ class _Schedule:
                 if 0 <= wakes < len(self._loads):
                     heappush(waking, (end, wakes))
         times = zip(self._begin, self._free, strict=True)
-        taken = max(end - begin if self._staggered else end for begin, end in times)
-        return Rerouted(taken, tuple(map("".join, self._orders)))
+        time = max(end - begin if self._staggered else end for begin, end in times)
+        return Rerouted(time, tuple(map("".join, self._orders)))
 
     def _do_next(self, stage: int, now: float) -> tuple[float, int]:
         """Begin the next pass of a free worker; return its end and the stage that may wake."""

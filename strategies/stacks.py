@@ -111,7 +111,7 @@ class StackedShards:
     def fail(self, failed: Iterable[int]) -> Reordering | None:
         """Remove groups and reorder the survivors' stacks so that each type is covered.
 
-        All of them were alive until now. Returns None for a wipe-out: some type has lost all its
+        The groups were alive until now. Returns None for a wipe-out: some type has lost all its
         hosts. The stacks are then invalid until `reset`.
         """
         orphans: list[int] = []

@@ -50,11 +50,11 @@ def next_remedy(
 ) -> Remedy | None:
     """Return the cheapest remedy that is due and helps; None to wait.
 
-    With one remedy, losses plus price are at most twice the optimum in hindsight. With several that
-    leave less and less loss, the bound grows by the prices of those taken before the last: by the
-    time that the k-th is taken, each policy has lost or paid at least its price. Seconds are
-    `lost_s` since each remedy was last taken, or since the last healthy step; a remedy `helps` if
-    it would shorten steps.
+    With one remedy, losses plus price are at most twice the optimum in hindsight. With several
+    remedies, each of which leaves less loss, the bound grows by the prices of all but the last:
+    when the k-th is taken, each policy has lost or paid at least its price. `lost_s` has the lost
+    seconds since each remedy was last taken, or since the last healthy step. A remedy `helps` if it
+    would shorten steps.
     """
     due = (
         remedy for remedy in policy.remedies if lost_s[remedy.name] >= policy.lost_until_s(remedy)

@@ -35,7 +35,7 @@ class Varuna(PipelineScheme):
 
     def _step_plan(self) -> StepPlan:
         nodes_left = self._lost.all_nodes_left()
-        if nodes_left < min(self.shape.least_stages, self.shape.stages):
+        if nodes_left < self._least_nodes:
             self.states_refused += nodes_left > 0
             return NOTHING_LEFT
         return StepPlan(self._whole.members, 1, pace=self._nodes / nodes_left)

@@ -268,12 +268,14 @@ def explaining_aborts(path: Path) -> Iterator[None]:
     try:
         yield
     except SimulationError as error:
-        from faultline.platforms.simgrid_check import check_in_simgrid
+        from faultline.platforms.simgrid_check import load_in_simgrid
 
-        message = check_in_simgrid(path)
-        if message is None:
-            raise
-        raise UserError(f"{path}: SimGrid rejects this platform: {message}") from error
+        try:
+            load_in_simgrid(path)
+        except PlatformError as reason:
+            what = f"{path}: SimGrid rejects this platform: {reason}"
+            raise UserError(what) from error
+        raise
 
 
 def generate_preset(

@@ -131,12 +131,12 @@ def stationary_excess(survival: Survival, mean_s: float) -> Survival:
         if time_s >= last_s:
             return 0.0
         # Cubic interpolation by values and slopes: error below 3e-7, also for Weibull shapes.
-        at = bisect_right(starts_s, time_s) - 1
-        width_s = starts_s[at + 1] - starts_s[at]
-        x = (time_s - starts_s[at]) / width_s
-        rise = x * x * (3.0 - 2.0 * x)
-        bend = slopes[at] * (1.0 - x) - slopes[at + 1] * x
-        return float(left[at] + rise * (left[at + 1] - left[at]) + width_s * x * (1.0 - x) * bend)
+        panel = bisect_right(starts_s, time_s) - 1
+        width_s = starts_s[panel + 1] - starts_s[panel]
+        x = (time_s - starts_s[panel]) / width_s
+        rise = x * x * (3.0 - 2.0 * x) * (left[panel + 1] - left[panel])
+        bend = slopes[panel] * (1.0 - x) - slopes[panel + 1] * x
+        return float(left[panel] + rise + width_s * x * (1.0 - x) * bend)
 
     return of_time
 
@@ -290,11 +290,13 @@ def wait_for_slowest(
     return RestartWait(mean_s, survival_afterwards)
 
 
-def _failures_while_restarting(new: FloatArray, old: FloatArray, steps: int) -> FloatArray:
+def _failures_while_restarting(
+    of_new_groups: FloatArray, of_old_groups: FloatArray, steps: int
+) -> FloatArray:
     """Solve the renewal equation for the share of groups that fail in each time step."""
     failures = np.zeros(steps)
-    failures[: len(old)] = old
+    failures[: len(of_old_groups)] = of_old_groups
     for step in range(1, steps):
-        reach = min(step, len(new))
-        failures[step] += float(new[:reach] @ failures[step - reach : step][::-1])
+        reach = min(step, len(of_new_groups))
+        failures[step] += float(of_new_groups[:reach] @ failures[step - reach : step][::-1])
     return failures

@@ -179,8 +179,8 @@ def _any_of(places: int, uncovered: float, lost: float) -> float:
 
 
 def _no_survivor(copies: FloatArray, survivors: int) -> FloatArray:
-    taken = np.arange(len(copies)) * copies / survivors
-    return np.asarray(copies - taken + np.append(taken[1:], 0.0))
+    losing = np.arange(len(copies)) * copies / survivors
+    return np.asarray(copies - losing + np.append(losing[1:], 0.0))
 
 
 def _with_one_more_stack(copies: FloatArray, host_up: float) -> FloatArray:
@@ -195,7 +195,7 @@ def _re_placed(copies: FloatArray, lost: float) -> FloatArray:
     placed = max(0.0, copies[0] - lost)
     spare = np.maximum(np.arange(len(copies)) - 1, 0) * copies
     if spare.sum() > 0.0:
-        given = np.minimum(copies, spare / spare.sum() * placed)
-        copies = copies - given + np.append(given[1:], 0.0)
+        giving = np.minimum(copies, spare / spare.sum() * placed)
+        copies = copies - giving + np.append(giving[1:], 0.0)
     copies = np.append([0.0, copies[1] + placed], copies[2:])
     return np.asarray(copies / copies.sum())

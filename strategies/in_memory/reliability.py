@@ -63,8 +63,8 @@ def gemini_recovery_bound(machines: int, group: int, lost: int) -> float:
     """
     if lost < group:
         return 1.0
-    gone = comb(machines - group, lost - group) / comb(machines, lost)
-    return max(0.0, 1.0 - machines // group * gone)
+    group_lost = comb(machines - group, lost - group) / comb(machines, lost)
+    return max(0.0, 1.0 - machines // group * group_lost)
 
 
 def weibull_failed_by(scale: float, shape: float) -> Callable[[float], float]:

@@ -61,7 +61,8 @@ def loss_probability(
     """Return the probability that some group is lost if nodes and domains fail independently.
 
     `node_failed` is the probability that a single node fails, `domain_failed` that a domain fails
-    with all its nodes. The error is about 1e-13, as it is 1 minus the probability of survival.
+    with all its nodes. The error is about 1e-13, because the result is 1 minus the probability of
+    survival.
     """
 
     @cache
@@ -126,7 +127,7 @@ def _sum_over_failed_domains(
                 states = {state: weight * held for state, weight in states.items()} | {
                     state | 1 << domain: weight * failed for state, weight in states.items()
                 }
-                # Pruned at once, as a group of many domains would create states for all their sets.
+                # Pruned here, because a group of many domains would create states for all sets.
                 states = _surviving(states, footprint, groups.tolerated)
         size = sum(nodes for _, nodes in footprint)
         done = sum(1 << domain for domain, _ in footprint if last[domain] == place)

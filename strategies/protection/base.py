@@ -18,8 +18,8 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 
 Recovery = Literal["local", "peers", "storage"]
-"""Where a restarted job finds its state: each node in its own memory, lost nodes in that of their
-peers, or all nodes on storage."""
+"""Place of a restarted job's state: the memory of each node; for lost nodes, the memory of their
+peers; or storage for all nodes."""
 
 
 class Keeper(Protocol):
@@ -61,8 +61,8 @@ class Tier:
     stall_s : float
         Seconds that all members wait for a snapshot, including its interference with later steps.
     lag_s : float
-        Seconds from then until the snapshot is complete; if the copy is simulated, from the arrival
-        of its last byte. A failure before that makes it invalid.
+        Seconds from the end of the stall until the snapshot is complete; if the copy is simulated,
+        from the arrival of its last byte. A failure before that makes it invalid.
     keeper : Keeper
         The losses that a complete snapshot survives.
     load : LoadTimes

@@ -157,12 +157,7 @@ class Roles:
     def by_stage(self, lost: LostStages) -> list[dict[int, list[int]]]:
         """Return the nodes of each stage, by their groups."""
         nodes: list[dict[int, list[int]]] = [{} for _ in self._stages]
-        changed = {group for group, _ in self._changed}
         for group in range(self._groups):
-            if group not in changed and not lost.of(group):
-                for node, at in enumerate(nodes):
-                    at[group] = [node]
-                continue
             for _, node in lost.live(group):
                 nodes[self.of(group, node)].setdefault(group, []).append(node)
         return nodes

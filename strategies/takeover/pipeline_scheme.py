@@ -110,6 +110,7 @@ class PipelineScheme(Strategy):
         super().__init__(groups, redundancy, options)
         self._lost = LostStages(groups, self.shape.stages, self.shape.context)
         self._nodes = groups * self.shape.stages
+        self._least_nodes = min(self.shape.least_stages, self.shape.stages)
         # Stages that each group has lost since the last verdict.
         self._newly: dict[int, tuple[int, ...]] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)

@@ -192,8 +192,8 @@ class _Deal:
 
     def _split(self, pace: float) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the two shares of pipelines of a pace, and how many pipelines have each."""
-        each, more = divmod(self._sums[pace], self._counts[pace])
-        return (each + 1, more), (each, self._counts[pace] - more)
+        share, larger = divmod(self._sums[pace], self._counts[pace])
+        return (share + 1, larger), (share, self._counts[pace] - larger)
 
     def shares(self) -> dict[float, list[int]]:
         """Return the shares of the pipelines of each pace, largest first."""

@@ -73,8 +73,8 @@ def even_template(layers: int, nodes: int) -> Template:
     The longer stages come first. Nodes beyond the number of layers idle.
     """
     stages = min(layers, nodes)
-    each, more = divmod(layers, stages)
-    ends = [(place + 1) * each + min(place + 1, more) for place in range(stages)]
+    least, longer = divmod(layers, stages)
+    ends = [stage * least + min(stage, longer) for stage in range(1, stages + 1)]
     bounds = zip([0, *ends], ends, strict=False)
     return Template(nodes, tuple(Stage(first, end, end - first) for first, end in bounds))
 
@@ -106,7 +106,7 @@ class TemplatePlanner:
         return Template(nodes, min(divisions, key=_Part.worth).stages) if divisions else None
 
     def templates(self, least: int, most: int) -> Iterator[Template]:
-        """Yield the templates of consecutive numbers of nodes, as far as there are layers."""
+        """Yield the templates of consecutive numbers of nodes, up to the number of layers."""
         for nodes in range(least, most + 1):
             template = self.template(nodes)
             if template is None:

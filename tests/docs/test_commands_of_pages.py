@@ -12,7 +12,7 @@ from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.mix_file import load_mix, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.runs.sweep_plan import make_plan
-from faultline.platforms import parse_spec
+from faultline.platforms.spec_file import parse_spec
 from faultline.strategies.registry import all_strategies
 
 from tests.docs.pages import ROOT, blocks, page, simulated

@@ -16,7 +16,8 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.runs.sweep_plan import make_plan
-from faultline.platforms import parse_spec, write_xml
+from faultline.platforms.spec_file import parse_spec
+from faultline.platforms.xml_writer import write_xml
 
 from tests.child_processes import run_python
 from tests.docs.pages import PAGES, ROOT, Snippet, commands, page, snippets, words_of

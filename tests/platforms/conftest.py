@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from faultline.platforms import ClusterSpec, write_xml
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_writer import write_xml
 
 from tests.platforms.helpers import Write, four_by_four
 

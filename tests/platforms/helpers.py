@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-from faultline.platforms import ClusterSpec, Platform, load_preset
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
 
 Write = Callable[[ClusterSpec], Path]
 """Writes a spec to a fresh platform file and returns its path."""

@@ -31,7 +31,7 @@ def odd_files(folder: Path) -> Iterator[tuple[Path, str]]:
     yield door, "a socket"
     yield folder, "a folder"
     yield Path("/dev/zero"), "a device"
-    yield Path("/dev/stdin"), ", and no regular file"
+    yield Path("/dev/stdin"), ", not a regular file"
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:

@@ -5,16 +5,12 @@ import sys
 from typing import Any
 
 import pytest
-from faultline.platforms import (
-    ENGINE_CONFIGURATION,
-    ClusterSpec,
-    engine_arguments,
-    load_preset,
-    rail_plane,
-    read_platform,
-    simulate_flows,
-    single_flow,
-)
+from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import simulate_flows, single_flow
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.xml_reader import read_platform
 
 from tests.platforms.helpers import THREE_LEVELS, Flow, Write, edit, four_by_four, shift
 
@@ -44,7 +40,7 @@ def test_a_single_flow_gets_what_its_links_have(
 
 def test_single_flow_times_derived_by_hand(small: ClusterSpec, write: Write) -> None:
     """NVLink: 2 * 250 ns + 100 ns, 1 GB at 450 GB/s. Fabric: 2.3 us (three switches), 50 GB/s."""
-    nvlink, nic = single_flow(write(small), size_bytes=1e9)
+    nvlink, nic = single_flow(write(small))
     assert nvlink.measured_s == pytest.approx(0.6e-6 + 1 / 450, rel=1e-6)
     assert nic.measured_s == pytest.approx(2.3e-6 + 1 / 50, rel=1e-6)
 

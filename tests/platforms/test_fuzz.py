@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import faultline.platforms
-from faultline.platforms import PlatformError, load_preset, parse_spec
-from faultline.platforms.spec_file import read_settings, with_overrides
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec_file import parse_spec, read_settings, with_overrides
 from faultline.platforms.xml_reader import platform_from_xml
 from faultline.platforms.xml_writer import xml_text
 from hypothesis import given, settings

@@ -136,7 +136,7 @@ STRANGE: list[tuple[str, str | bytes, str]] = [
     (
         "other digits",
         re.sub(r'bandwidth="[^"]*"', 'bandwidth="\u0661\u0662Bps"', TEXT, count=1),
-        "is no number with a unit",
+        "is not a number with a unit",
     ),
     ("old version", TEXT.replace('version="4.1"', 'version="3"', 1), "version is '3'"),
 ]

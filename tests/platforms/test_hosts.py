@@ -5,8 +5,12 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from faultline.platforms import load_preset, parse_spec, rail_plane, read_platform, simulate_flows
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import simulate_flows
 from faultline.platforms.spec import GENERATIONS
+from faultline.platforms.spec_file import parse_spec
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.xml_reader import read_platform
 
 from tests.platforms.helpers import Write, graph_of, shift
 

@@ -8,15 +8,12 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from faultline.platforms import (
-    ClusterSpec,
-    Platform,
-    gpus_cut_off_by_a_leaf_switch,
-    load_preset,
-    read_platform,
-)
 from faultline.platforms.fabric import network_switches
-from faultline.platforms.outages import Outage, outage_of
+from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch, outage_of
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_reader import read_platform
 
 from tests.platforms.helpers import Write, edit, four_by_four
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import faultline.platforms
 import pytest
-from faultline.platforms import PlatformError, load_preset, load_spec, parse_spec, preset_names
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.spec_file import load_spec, parse_spec
 from faultline.platforms.toml_lines import line_of
 
 HGX = (Path(faultline.platforms.__file__).parent / "presets" / "hgx-h100.toml").read_text(
@@ -67,7 +69,7 @@ WRONG = [
     (
         'nvlink = "nvlink4"',
         'nvlink = "nvlink44"',
-        "scale_up.nvlink: 'nvlink44' is no generation (did you mean 'nvlink4'?): there are",
+        "scale_up.nvlink: 'nvlink44' is not a generation (did you mean 'nvlink4'?): there are",
     ),
     (
         "[host]",

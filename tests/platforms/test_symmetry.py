@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.platforms import Platform, load_preset, read_platform, write_xml
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset
 from faultline.platforms.symmetry import Symmetry
 from faultline.platforms.xml_names import gpu
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 
 from tests.simulator.helpers import edited
 

@@ -1,7 +1,7 @@
 from time import process_time
 
 import pytest
-from faultline.platforms import PlatformError
+from faultline.platforms.errors import PlatformError
 from faultline.platforms.units import (
     BANDWIDTH,
     POWER,

@@ -6,17 +6,13 @@ from typing import Any
 
 import faultline.platforms
 import pytest
-from faultline.platforms import (
-    ClusterSpec,
-    PlatformError,
-    check_in_simgrid,
-    load_preset,
-    preset_names,
-    rail_plane,
-    read_platform,
-    write_xml,
-)
-from faultline.platforms.xml_writer import xml_text
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.simgrid_check import load_in_simgrid
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml, xml_text
 
 from tests.platforms.helpers import Write, edit
 
@@ -93,7 +89,7 @@ def test_the_tracked_examples_are_what_the_writer_writes(
     """As ``faultline platform generate PRESET --set KEY=VALUE -o FILE`` writes them."""
     path = Path(faultline.platforms.__file__).parent / "generated" / name
     assert path.read_text(encoding="utf-8") == xml_text(load_preset(preset, **overrides))
-    assert check_in_simgrid(path) is None
+    load_in_simgrid(path)
 
 
 BROKEN = [
@@ -101,7 +97,7 @@ BROKEN = [
     (r'bandwidth="50GBps"', 'bandwidth="0Bps"', "bandwidth: is zero: nothing would ever arrive"),
     (r'latency="600ns"', 'latency="-1us"', "latency: '-1us' is negative"),
     (r'speed="989Tf"', 'speed="1e999Tf"', "speed: '1e999Tf' is out of range"),
-    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is no number with a unit"),
+    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is not a number with a unit"),
     (r'speed="989Tf"', 'speed="0f"', "speed: is zero: it would never compute anything"),
     (
         r'<link_ctn id="nic-000000"',
@@ -111,7 +107,7 @@ BROKEN = [
     (
         r'dst="leaf-00000-00"',
         'dst="leaf-0"',
-        "route names 'leaf-0', which is no host or router of zone 'fabric'",
+        "route names 'leaf-0', which is not a host or router of zone 'fabric'",
     ),
     (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute has an unknown gw_dst 'control'"),
     (
@@ -126,11 +122,11 @@ BROKEN = [
     ),
     (r'direction="UP"', 'direction="SIDEWAYS"', "direction is 'SIDEWAYS': write UP or DOWN"),
     (r'sharing_policy="SPLITDUPLEX"', 'sharing_policy="OPEN"', "sharing_policy is 'OPEN': write"),
-    (r'id="gpu-000001"', 'id="gpu-000000"', "host 'gpu-000000' has the name of line"),
+    (r'id="gpu-000001"', 'id="gpu-000000"', "host 'gpu-000000' repeats the name of line"),
     (r'<prop id="domain" value="0" />', '<prop id="domain" value="x" />', "property 'domain' is"),
     (r'<prop id="domain" value="0" />', '<prop id="domain" />', "<prop> has no 'value'"),
-    (r'<route src="gpu-000000" dst="leaf', '<route src="gpu-000004" dst="leaf', "is there already"),
-    (r"</zone>", "</zon>", "is no well-formed XML: mismatched tag"),
+    (r'<route src="gpu-000000" dst="leaf', '<route src="gpu-000004" dst="leaf', "exists already"),
+    (r"</zone>", "</zon>", "is not well-formed XML: mismatched tag"),
     (r'<router id="core" />', '<router id="core" /><router id="lost" />', "no route leads from"),
     (
         r"<platform",
@@ -186,7 +182,7 @@ def test_the_line_of_a_mistake_is_named(small: ClusterSpec, write: Write) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no well-formed XML: no element found"),
+        ("", "is not well-formed XML: no element found"),
         ("<html/>", "starts with <html>: a SimGrid platform starts with <platform>"),
         ('<platform version="4.1"/>', "has no <zone>"),
         ('<platform version="4.1"><zone id="z" routing="Full"/></platform>', "has no GPU hosts"),
@@ -227,17 +223,17 @@ def test_what_simgrid_prints_comes_as_one_line(
 ) -> None:
     path = write(small)
     edit(path, right, wrong)
-    complaint = check_in_simgrid(path)
-    assert complaint is not None
-    assert complaint.startswith(f"{path}: SimGrid rejects it: ")
-    assert message in complaint
-    assert "\n" not in complaint
+    with pytest.raises(PlatformError) as refused:
+        load_in_simgrid(path)
+    error = str(refused.value)
+    assert error.startswith(f"{path}: SimGrid rejects it: ")
+    assert message in error
+    assert "\n" not in error
 
 
 def test_simgrid_that_does_not_end_is_cut_short(small: ClusterSpec, write: Write) -> None:
-    complaint = check_in_simgrid(write(small), timeout_s=0.01)
-    assert complaint is not None
-    assert complaint.endswith("SimGrid did not finish in 0.01 s")
+    with pytest.raises(PlatformError, match=r"SimGrid did not finish in 0\.01 s$"):
+        load_in_simgrid(write(small), timeout_s=0.01)
 
 
 def test_only_rail_optimised_clusters_have_planes(small: ClusterSpec) -> None:

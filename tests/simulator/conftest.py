@@ -8,7 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.simgrid_engine.process import run_on_simgrid

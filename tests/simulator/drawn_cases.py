@@ -22,7 +22,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.failure import FACTOR_NEEDED, KINDS, LASTS_NEEDED, Level
 from faultline.simulator.pattern.activity_graph import Fold
 from faultline.simulator.simgrid_engine import process

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 import simgrid
 from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.platforms import read_platform
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank
 from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
 from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
@@ -62,7 +62,7 @@ ALL_REDUCE = """
 import os, sys
 from pathlib import Path
 import simgrid
-from faultline.platforms import read_platform
+from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.loading import actor_on, load_engine

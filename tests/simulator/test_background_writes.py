@@ -13,7 +13,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import read_platform
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
 from faultline.simulator.courses import Alone, Copy, Course, Exchange, Fails, Part, Passes
 from faultline.simulator.phases import Save

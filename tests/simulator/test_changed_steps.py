@@ -9,8 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from faultline.platforms import read_platform
 from faultline.platforms.outages import bandwidths_with_parts_down
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.placed_step import PlacedStep

@@ -14,7 +14,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.step_times import placed_step, step_time_of
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import read_platform
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.job import Job
 from faultline.simulator.simgrid_engine import process
 from faultline.strategies.base import Strategy

@@ -12,8 +12,10 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.platforms.outages import cables_between_switches, with_detours
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 
 from tests.simulator.helpers import alike, edited, traced
 

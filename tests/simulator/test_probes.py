@@ -14,7 +14,9 @@ import faultline.simulator.simgrid_engine.collective_probe as collective_module
 import faultline.simulator.simgrid_engine.probes as job_module
 import faultline.simulator.simgrid_engine.state_probe as state_module
 import pytest
-from faultline.platforms import ENGINE_CONFIGURATION, ClusterSpec, load_preset
+from faultline.platforms.network_model import ENGINE_CONFIGURATION
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 from faultline.simulator.simgrid_engine.probes import ProbeResult, cached_probe, probe

@@ -10,7 +10,11 @@ from typing import Any
 import faultline.simulator.simgrid_engine.state_probe as module
 import numpy as np
 import pytest
-from faultline.platforms import ClusterSpec, PlatformError, load_preset, read_platform, write_xml
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.simgrid_engine.state_probe import (
     cached_state_probe,

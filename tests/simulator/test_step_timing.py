@@ -10,7 +10,9 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
-from faultline.platforms import (
-    ClusterSpec,
-    load_preset,
-    parse_spec,
-    rail_plane,
-    read_platform,
-    write_xml,
-)
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_file import parse_spec
 from faultline.platforms.symmetry import Symmetry
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.step_shares import StepShares

@@ -16,7 +16,8 @@ from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.runs.execution import message_console
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 
 from tests.child_processes import output_of_python, run_program, run_python
 from tests.docs.pages import ROOT

@@ -188,7 +188,7 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
         (["fit", "{log}", "-o", "{folder}/fit.nothing"], "-o "),
         (["fit", "{log}", "-o", "{folder}/no/mix.toml"], "-o "),
         (["import", "{log}", "-o", "{folder}"], "-o "),
-        (["import", "{folder}", "-o", "x.csv"], "a folder, and no regular file; name a log"),
+        (["import", "{folder}", "-o", "x.csv"], "a folder, not a regular file; name a log"),
     ],
 )
 def test_what_cannot_be_done_with_a_log_is_reported_in_a_line(

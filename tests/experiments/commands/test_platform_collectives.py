@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 
 from tests.experiments.asking import Ask
 
@@ -68,4 +69,4 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> 
     assert "hgx-h100" in printed
     broken = tmp_path / "broken.xml"
     broken.write_text("<platform version='4.1'><zone", encoding="utf-8")
-    assert "is no well-formed XML" in ask.refused("probe", broken)
+    assert "is not well-formed XML" in ask.refused("probe", broken)

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.figures.platform_drawing import MOST_GPUS, MOST_NODES, sketch
-from faultline.platforms import ClusterSpec, load_preset, read_platform, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 
 from tests.experiments.asking import Ask
 from tests.platforms.helpers import edit

@@ -14,7 +14,8 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
 

@@ -396,10 +396,10 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
     loop = tmp_path / "loop.toml"
     loop.symlink_to(loop)
     for path, printed in {
-        str(tmp_path): "a folder, and no regular file",
+        str(tmp_path): "a folder, not a regular file",
         large: "larger than 1 MiB",
-        str(pipe): "a pipe, and no regular file",
-        str(forever): "a device, and no regular file",
+        str(pipe): "a pipe, not a regular file",
+        str(forever): "a device, not a regular file",
         str(loop): "symbolic links",
         "": "",
         "x" * 5000: "too long",

@@ -16,7 +16,8 @@ from faultline.experiments.job.failure_model import (
 )
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run, scenario_hash
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import CauseMix

@@ -11,8 +11,11 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.platform_files import platform_file, spec_at_size
-from faultline.platforms import ClusterSpec, load_preset, write_xml, xml_writer
+from faultline.platforms import xml_writer
 from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_writer import write_xml
 from faultline.strategies.recovery import Move, SentMove
 
 from tests.stated_times import NOTHING_MEASURED

@@ -14,7 +14,8 @@ from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Move, SentMove
 

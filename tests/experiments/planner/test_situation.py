@@ -20,7 +20,8 @@ from faultline.experiments.planner.situation import (
 from faultline.experiments.planner.verification import (
     verify,
 )
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 
 from tests.experiments.planner.small_jobs import SMALL, STATED, STORAGE, small
 

@@ -213,7 +213,7 @@ def test_a_damaged_run_is_left_out_and_simulated_again(
     (problem,) = found.problems
     assert re.match(f"{path}: .*; left out$", problem)
     if path.is_symlink() or not path.is_file():
-        with pytest.raises(UserError, match=f"{path}: a .*, and no regular file; remove it"):
+        with pytest.raises(UserError, match=f"{path}: a .*, not a regular file; remove it"):
             sweep(plan, results, Invented(some_record))
         path.rmdir() if path.is_dir() else path.unlink()
         expected = ""
@@ -270,7 +270,7 @@ def test_what_is_no_file_of_a_sweep_is_refused(
     path = results / name
     damage(path)
     assert ask.all("compare", results)[0] == (2 if name == FILE else 0)
-    with pytest.raises(UserError, match=f"{path}: a .*, and no regular file; remove it"):
+    with pytest.raises(UserError, match=f"{path}: a .*, not a regular file; remove it"):
         sweep(plan, results, again := Invented(some_record))
     path.rmdir() if path.is_dir() else path.unlink()
     sweep(plan, results, again := Invented(some_record))

@@ -85,7 +85,7 @@ def test_no_folder_of_a_study_is_a_link(stage: Stage, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (stage.directory / "traces").symlink_to(elsewhere)
-    with pytest.raises(OSError, match="a symbolic link, and no folder"):
+    with pytest.raises(OSError, match="a symbolic link, not a folder"):
         stage.folder("traces")
     assert stage.folder("mixes").is_dir()
 

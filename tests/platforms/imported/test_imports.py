@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faultline.platforms import PlatformError, load_preset
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
 from faultline.platforms.topology_import import (
     imported_spec,
     read_matrix,
@@ -76,7 +77,7 @@ def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
         (nccl().replace(b' count="18"', b"", 1), "<nvlink> has no 'count'"),
         (b"<system/>", "has no <gpu>; faultline platform import reads nvidia-smi topo -m and NCCL"),
         (b"<platform/>", "starts with <platform>: such a file starts with <system>"),
-        (b"GPU0", "no well-formed XML"),
+        (b"GPU0", "not well-formed XML"),
     ],
 )
 def test_a_topology_with_too_little_in_it_is_refused(content: bytes, message: str) -> None:

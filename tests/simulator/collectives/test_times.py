@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faultline.platforms import PlatformError
+from faultline.platforms.errors import PlatformError
 from faultline.simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
 from faultline.simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
 from faultline.simulator.collectives.exchange import PointToPoint

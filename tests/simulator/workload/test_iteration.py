@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faultline.platforms import read_platform
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.workload.iteration import Machine, iteration_time, stage_times
 from faultline.simulator.workload.known_models import GPT3_175B

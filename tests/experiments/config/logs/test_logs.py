@@ -284,7 +284,7 @@ def test_more_nodes_than_there_are_and_a_span_that_is_too_short(tmp_path: Path) 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path, said in ((pipe, "a pipe, and no regular file"), (tmp_path / "gone", "No such file")):
+    for path, said in ((pipe, "a pipe, not a regular file"), (tmp_path / "gone", "No such file")):
         with pytest.raises(UserError, match=said):
             LogFile(path)
 
