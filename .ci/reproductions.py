@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the page of reproductions, from the tests with the mark `paper`.
+"""Make the page of reproduced results from the marks of the tests.
 
 .ci/reproductions.py > docs/reproductions.md
 """
@@ -16,9 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = """\
 # What is reproduced
 
-Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper --collect-only -q`
-lists them, `pytest -m paper` runs them; those marked fast are part of `make test`, the others of
-`make test-full`. Each `make` target runs the whole comparison with the published values.
+Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper` runs these tests; fast
+ones are part of `make test`, slow ones of `make test-full`. Each `make` target runs a whole study.
 
 | paper | what | make | runtime | test |
 | --- | --- | --- | --- | --- |
@@ -26,7 +25,7 @@ lists them, `pytest -m paper` runs them; those marked fast are part of `make tes
 
 
 class Row(NamedTuple):
-    """A test that reproduces something."""
+    """A test that reproduces a published result."""
 
     paper: str
     what: str
@@ -40,12 +39,12 @@ def rows() -> Iterator[Row]:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):
-                marks = {_name(one): one for one in node.decorator_list}
+                marks = {_name(decorator): decorator for decorator in node.decorator_list}
                 mark = marks.get("pytest.mark.paper")
                 if isinstance(mark, ast.Call):
-                    arguments = [ast.literal_eval(one) for one in mark.args]
+                    stated = [ast.literal_eval(argument) for argument in mark.args]
                     place = f"{path.relative_to(ROOT)}::{node.name}"
-                    yield Row(*arguments, "pytest.mark.slow" in marks, place)
+                    yield Row(*stated, "pytest.mark.slow" in marks, place)
 
 
 def _name(decorator: ast.expr) -> str:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make a new folder with an authority, one certificate with its key for all machines of a cluster,
-# and the configuration by which Dask finds them: sh certificates.sh DIR
+# and the configuration that names them to Dask: sh certificates.sh DIR
 set -eu
 umask 077
 mkdir -- "$1"

@@ -1,4 +1,4 @@
-"""Pipelines in which a node does the stage of a failed neighbour, too.
+"""Pipelines in which a node also computes the stage of a failed neighbour.
 
 faultline --scheme-file docs/examples/lean_on.py run llama3-70b-hgx --set strategy.name=lean-on
 """
@@ -16,10 +16,10 @@ from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
 
 
 class LeanOn(PipelineScheme):
-    """A pipeline goes on without one of its nodes; the second that it loses restarts the job."""
+    """A pipeline goes on without one of its nodes; the second lost node restarts the job."""
 
     name = "lean-on"
-    summary = "A neighbour does the stage of a failed node, too"
+    summary = "A neighbour also computes the stage of a failed node"
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
     restart_replaces = True
 
@@ -34,9 +34,9 @@ class LeanOn(PipelineScheme):
             for stage in lost[group]
         )
         self._plan = None
-        again = dict.fromkeys(missing, 1)
+        repeated = dict.fromkeys(missing, 1)
         taken_over = Recovery("take-over", moves=moves)
-        return Continue((), again, carried_on=tuple(missing), recovery=taken_over)
+        return Continue((), repeated, carried_on=tuple(missing), recovery=taken_over)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
         back = self._lost.repair(hit)
@@ -56,9 +56,10 @@ class LeanOn(PipelineScheme):
         return StepPlan(self._whole.members, stacks=1, pace=2.0, pipelines=leaning)
 
     def _pipeline(self, group: int) -> Pipeline:
-        """Return who does each stage; the steps of all others are as they were."""
+        """Return the node of each stage; the steps of all other pipelines stay the same."""
         lost, shape = self._lost.of(group), self.shape
-        nodes = (self._neighbour(one) if one in lost else one for one in range(shape.stages))
+        stages = range(shape.stages)
+        nodes = (self._neighbour(stage) if stage in lost else stage for stage in stages)
         shares = tuple(StageShare(group, node) for node in nodes)
         return Pipeline(group, shares, shape.micro_batches, shape.tensor)
 

@@ -1,4 +1,4 @@
-"""A scheme of one's own, and a check of what every scheme has to keep.
+"""A scheme of your own, and the check that every scheme has to pass.
 
 faultline --scheme-file docs/examples/own_scheme.py run spare-sound --set strategy.name=one-less
 """
@@ -32,10 +32,11 @@ class OneLess(Strategy):
         return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        left = tuple(one for one in self.plan().members if one not in missing)
-        if len(left) < self.groups - 1:
+        remaining = tuple(group for group in self.plan().members if group not in missing)
+        if len(remaining) < self.groups - 1:
             return WipeOut(tuple(missing))
-        self._plan = StepPlan(left, stacks=1, batch_share=len(left) / self.groups)
+        share = len(remaining) / self.groups
+        self._plan = StepPlan(remaining, stacks=1, batch_share=share)
         return Continue(tuple(missing))
 
     def masked_failures(self) -> float:
@@ -46,7 +47,7 @@ class OneLess(Strategy):
 
 
 if __name__ == "__main__":
-    # Here, as commands read this file while Faultline itself is being imported.
+    # Imported here, because commands read this file while they import Faultline.
     from faultline.testing import check_scheme
 
     check_scheme(OneLess, groups=12, engines=False)

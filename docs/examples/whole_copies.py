@@ -16,7 +16,7 @@ from faultline.strategies.protection.base import (
 
 
 class WholeCopies(Protection):
-    """Every node copies all of its part; a lost node is sent it by any other replica."""
+    """Each node copies its whole part; a lost node receives it from any other replica."""
 
     name = "whole-copies"
     summary = "Every replica in the memory of its own nodes"
