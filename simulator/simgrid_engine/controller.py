@@ -71,17 +71,10 @@ class _Passes(NamedTuple):
 
 
 class SimgridEngine:
-    """Executes phases on a loaded platform; an actor calls `execute`.
+    """Executes phases on the loaded platform XML; an actor calls `execute`.
 
-    Parameters
-    ----------
-    job : Job
-        The job. Its `durations` apply to phases that are not simulated as messages, and define when
-        an all-reduce with a missing member fails.
-    traffic : Traffic
-        The traffic that is simulated as messages, with its hosts.
-    platform : Path
-        The platform XML that is loaded.
+    The job's `durations` apply to phases that are not simulated as messages, and define when an
+    all-reduce with a missing member fails.
     """
 
     def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
