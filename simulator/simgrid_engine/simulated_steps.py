@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
@@ -36,7 +36,7 @@ from faultline.simulator.simgrid_engine.placed_job import (
 from faultline.strategies.step_shares import Pipeline
 
 _KEPT = 4
-"""Number of steps with different shares whose graphs are kept; each has a task or more per GPU."""
+"""Number of steps with different shares whose teams and runners are looked up only once."""
 
 
 class SimulatedSteps:
@@ -59,11 +59,11 @@ class SimulatedSteps:
         self._factors: dict[Rank, float] = {}
         self._common_factor = 1.0
         self._hosts = hosts_of_ranks(step.hosts)
-        # The runners of the latest shares: those of passes by group, and that of the sync.
-        self._runners_by_group = lru_cache(maxsize=_KEPT)(_no_runners)
-        self._sync_runner = lru_cache(maxsize=_KEPT)(self._new_sync_runner)
-        # SimGrid keeps each runner: it refers to the callbacks of its tasks.
+        # SimGrid refers to the callbacks of tasks, so each runner is kept until the process ends.
+        self._sync_runner = cache(self._new_sync_runner)
         self._runners: dict[object, GraphRunner] = {}
+        # The runners of passes by group, for the latest shares.
+        self._runners_by_group = lru_cache(maxsize=_KEPT)(_no_runners)
         self._ranks: dict[GraphRunner, dict[Rank, Rank]] = {}
         self._started: list[GraphRunner] = []
         self._breakable: list[BreakableGraph] = []
