@@ -73,32 +73,17 @@ AllReduceTime = ConstantTime | RingTime | SyncTime
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of an undisturbed step, by the activities of the busiest stage.
+    """Seconds of an undisturbed step, by the activities of the busiest stage."""
 
-    Attributes
-    ----------
-    compute_s, tensor_s, context_s, pipeline_s, bubble_s : float
-        Of the forward and backward passes: computing, sending in tensor-parallel groups, between
-        ranks that share sequences, to neighbouring stages, and waiting for these.
-    data_parallel_s : float
-        Gradients and weights between replicas, as far as they do not hide behind the passes.
-    optimizer_s : float
-        The optimizer's step.
-    activities : int
-        Computations and messages that were simulated.
-    is_even : bool
-        Whether the platform treats all replicas alike, so that it does not matter which take part.
-    """
-
-    compute_s: float
-    tensor_s: float
-    context_s: float
-    pipeline_s: float
-    bubble_s: float
-    data_parallel_s: float
+    compute_s: float  # The forward and backward passes: their computations,
+    tensor_s: float  # messages in tensor-parallel groups,
+    context_s: float  # messages between ranks that share sequences,
+    pipeline_s: float  # messages to neighbouring stages,
+    bubble_s: float  # and waits for these.
+    data_parallel_s: float  # Gradients and weights that do not hide behind the passes.
     optimizer_s: float
-    activities: int
-    is_even: bool = True
+    activities: int  # Computations and messages that were simulated.
+    is_even: bool = True  # Whether the platform treats all replicas alike.
 
     @property
     def passes_s(self) -> float:

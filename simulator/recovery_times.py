@@ -31,6 +31,7 @@ class MoveTimes(Protocol):
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds."""
+        return max(self.busy_s(moves).values(), default=0.0)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return how long each group sends or receives, in seconds."""

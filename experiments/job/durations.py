@@ -209,7 +209,7 @@ def standbys_of(scenario: Scenario) -> int:
 
 
 @dataclass(frozen=True)
-class MovesOnPlatform:
+class MovesOnPlatform(MoveTimes):
     """Times to move state between the groups of a scenario's job, computed on first use."""
 
     scenario: Scenario  # The job and its platform.
@@ -226,10 +226,6 @@ class MovesOnPlatform:
         """Read the platform, which takes seconds if it is large, and find its symmetry."""
         self._simulated.symmetry()
 
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until the last of some moves has arrived, in seconds."""
-        return self._simulated.duration_s(moves)
-
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return the time that each group sends or receives, in seconds."""
         return self._simulated.busy_s(moves)
@@ -240,7 +236,7 @@ class MovesOnPlatform:
 
 
 @dataclass(frozen=True, slots=True)
-class MovesOfMoreGroups:
+class MovesOfMoreGroups(MoveTimes):
     """Times to move state in a job of more groups than the platform has.
 
     The fabric has full bisection and groups are alike, so that the first groups represent those
@@ -249,10 +245,6 @@ class MovesOfMoreGroups:
 
     measured: MoveTimes  # On the platform.
     groups: int  # Groups of the platform.
-
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until the last of some moves has arrived, in seconds."""
-        return max(self.busy_s(moves).values(), default=0.0)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return the time that each group sends or receives, in seconds."""

@@ -24,33 +24,20 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
-    """The measurement of a collective on an idle platform.
+    """The measurement of a collective on an idle platform."""
 
-    Attributes
-    ----------
-    time_s : float
-        Time from its start until the last member has finished, in seconds.
-    bus_bandwidth_bytes_per_s : float
-        Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
-        (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
-    algorithm_bandwidth_bytes_per_s : float
-        Size over time.
-    limited_by : str
-        The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
-        "latency" if latencies, and filling pipelines, take more than any.
-    alpha_beta_s : float
-        The time without contention if all edges were like that between the first and the last rank,
-        and all edges in a domain like that between neighbours: the algorithm's formula.
-    messages : int
-        Messages that were simulated.
-    """
-
-    time_s: float
+    time_s: float  # From its start until the last member has finished.
+    # Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
+    # (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
     bus_bandwidth_bytes_per_s: float
-    algorithm_bandwidth_bytes_per_s: float
+    algorithm_bandwidth_bytes_per_s: float  # Size over time.
+    # The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
+    # "latency" if latencies, and filling pipelines, take more than any.
     limited_by: str
+    # The algorithm's formula: the time without contention if all edges were like that between the
+    # first and the last rank, and all edges in a domain like that between neighbours.
     alpha_beta_s: float
-    messages: int
+    messages: int  # Messages that were simulated.
 
 
 def probe_collective(

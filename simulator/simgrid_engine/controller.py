@@ -71,17 +71,10 @@ class _Passes(NamedTuple):
 
 
 class SimgridEngine:
-    """Executes phases on a loaded platform; an actor calls `execute`.
+    """Executes phases on the loaded platform XML; an actor calls `execute`.
 
-    Parameters
-    ----------
-    job : Job
-        The job. Its `durations` apply to phases that are not simulated as messages, and define when
-        an all-reduce with a missing member fails.
-    traffic : Traffic
-        The traffic that is simulated as messages, with its hosts.
-    platform : Path
-        The platform XML that is loaded.
+    The job's `durations` apply to phases that are not simulated as messages, and define when an
+    all-reduce with a missing member fails.
     """
 
     def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
@@ -141,14 +134,10 @@ class SimgridEngine:
             phase = self._factors.draw(phase)
         if not self._writes:
             return self._simulate[type(phase)](phase)
-        start_s, alone_s = simgrid.Engine.clock, inf
+        start_s, alone_s, is_simulated = simgrid.Engine.clock, inf, bool(self._simulated_steps)
         if isinstance(phase, AllReduce):
             alone_s = self._job.all_reduce_s(phase)
-        elif (
-            isinstance(phase, Compute)
-            and self._simulated_steps
-            and self._job.work.is_regular(phase)
-        ):
+        elif isinstance(phase, Compute) and is_simulated and self._job.work.is_regular(phase):
             alone_s = self._nominal_s(phase) * phase.slow.slowest
         outcome = self._simulate[type(phase)](phase)
         if not outcome.missing:

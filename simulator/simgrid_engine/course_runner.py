@@ -26,21 +26,14 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
 class CourseRunner:
-    """Executes parts from within an actor; the clock is 0 at the start of the course.
-
-    Attributes
-    ----------
-    ends_s : list of float
-        When each copy ends, in the order of their starts; infinite until then.
-    arrived : list of bool
-        Whether each copy is complete.
-    """
+    """Executes parts from within an actor; the clock is 0 at the start of the course."""
 
     def __init__(self, platform: Path, traffic: Traffic, layout: JobLayout | None) -> None:
         self._traffic = traffic
         # Built before any actor starts: within an actor, each task costs thread switches.
         self._steps = SimulatedSteps(traffic.step, platform, layout) if traffic.step else None
         self._off_s: dict[int, float] = {}
+        # When each copy ends, in the order of their starts, and whether it is complete then.
         self.ends_s: list[float] = []
         self.arrived: list[bool] = []
 

@@ -53,20 +53,14 @@ def work_of(
 class GraphRunner:
     """A graph that is built once, and simulated any number of times.
 
-    Attributes
-    ----------
-    hides : bool
-        Whether gradients that nothing in the graph waits for may end last.
-    spans : list of Span
-        The activities of the `watched` rank, if it is given.
-    ended_s : float
-        When the graph last reached its end, in simulated seconds.
-    passed_s : float
-        When the last activity ended, except for gradients that nothing in the graph waits for.
+    It has passed when all activities have ended except gradients that nothing in the graph waits
+    for. It `hides` if there are such gradients, besides other last activities. It has the spans of
+    the `watched` rank.
     """
 
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
         self.spans: list[Span] = []
+        # When the graph last ended and passed, in simulated seconds.
         self.ended_s = self.passed_s = 0.0
         self._ended, self._passed = simgrid.Semaphore(0), simgrid.Semaphore(0)
         latency_s = cache(partial(mean_latency_s, host_of=host_of))
@@ -150,7 +144,7 @@ class GraphRunner:
         self.wait()
 
     def wait_for_passes(self) -> None:
-        """Wait for all except gradients that nothing in the graph waits for; call `wait` next."""
+        """Wait until the graph has passed; call `wait` next."""
         (self._passed if self.hides else self._ended).acquire()
         if not self.hides:
             self._ended.release()

@@ -33,14 +33,8 @@ class GroupAllReduce:
 
     One actor begins a steady flow on each edge of the rings. The flows move the same bytes at the
     same times as the messages of the algorithm, for a fraction of the processor time. The rings
-    share adapters, trunks and switches, so together they may take longer than one alone.
-
-    Parameters
-    ----------
-    groups : sequence of sequence of str
-        The GPU hosts of each member.
-    bytes_per_host : float
-        Bytes of gradients that a host carries for its group.
+    share adapters, trunks and switches, so together they may take longer than one alone. Each host
+    carries `bytes_per_host` of gradients for its group.
     """
 
     def __init__(self, groups: Groups, bytes_per_host: float) -> None:

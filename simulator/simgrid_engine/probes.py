@@ -21,29 +21,14 @@ _UNEVEN = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Times of a job's collective phases on an idle platform, all groups up; in seconds.
-
-    Attributes
-    ----------
-    all_reduce_s : float
-        One all-reduce of all groups.
-    empty_all_reduce_s : float
-        The same with one byte per message: the latencies.
-    save_s, load_s : float
-        Writing a checkpoint, and loading it into all groups.
-    groups : int
-        Number of groups.
-    ring_unevenness : float
-        By how much the all-reduce may depend on the members: 0.5 for 50 % longer
-        (`group_all_reduce.ring_unevenness`).
-    """
+    """Times of a job's collective phases on an idle platform, all groups up; in seconds."""
 
     all_reduce_s: float
-    empty_all_reduce_s: float
-    save_s: float
-    load_s: float
+    empty_all_reduce_s: float  # With one byte per message: the latencies.
+    save_s: float  # Writing a checkpoint.
+    load_s: float  # Loading a checkpoint into all groups.
     groups: int
-    ring_unevenness: float = 0.0
+    ring_unevenness: float = 0.0  # From `group_all_reduce.ring_unevenness`.
 
     @property
     def rings_are_uneven(self) -> bool:

@@ -69,21 +69,11 @@ class Call:
 
 
 class _ProcessState:
-    """Process-wide state.
+    """Process-wide state, with connections to other processes."""
 
-    Attributes
-    ----------
-    may_be_forked : bool
-        Whether processes are forked from this one.
-    owner : Connection or None
-        Connection to the process that this one works for.
-    keeper : Connection or None
-        Connection to a process that keeps platforms loaded for this one and others.
-    """
-
-    may_be_forked = False
-    owner: Connection | None = None
-    keeper: Connection | None = None
+    may_be_forked = False  # Whether processes are forked from this one.
+    owner: Connection | None = None  # The process that this one works for.
+    keeper: Connection | None = None  # A process that keeps platforms loaded for this one.
 
 
 def fork_from_here() -> None:
@@ -136,12 +126,8 @@ class SimgridResult:
 class OwnProcess:
     """Another process, in which one engine may be created; it ends with this object.
 
-    Parameters
-    ----------
-    kept : bool
-        Whether this process ends without waiting for it. Such a process cannot start others.
-    forked : bool
-        Whether it is a fork of this process; then it also has functions that only exist here.
+    If it is `kept`, this process ends without waiting for it, and it cannot start others. If it is
+    `forked` from this process, it also has functions that only exist here.
     """
 
     def __init__(self, *, kept: bool = False, forked: bool = False) -> None:

@@ -116,30 +116,18 @@ class Pace:
 
 @dataclass(slots=True)
 class Rank:
-    """A callable that SimGrid runs as an actor; its life ends with its host's.
-
-    Attributes
-    ----------
-    compute_s : float
-        Seconds for one shard type at a factor of 1.
-    pace : Pace
-        Draws its compute times; outlives the actor.
-    boot_until_s : float
-        Simulated time at which it has come up.
-    announce : bool
-        Whether it reports that it has come up.
-    """
+    """A callable that SimGrid runs as an actor; it ends when its host goes off."""
 
     group: int
-    compute_s: float
-    pace: Pace
+    compute_s: float  # Seconds for one shard type at a factor of 1.
+    pace: Pace  # Draws its compute times; outlives the actor.
     news: Channel[News]
-    boot_until_s: float = 0.0
-    announce: bool = False
+    boot_until_s: float = 0.0  # Simulated time at which it has come up.
+    announce: bool = False  # Whether it reports that it has come up.
     orders: Channel[Order] = field(default_factory=Channel)
 
     def __call__(self) -> None:
-        """Come up, then carry out orders for ever."""
+        """Come up, then carry out orders until the host goes off."""
         simgrid.this_actor.sleep_until(self.boot_until_s)
         if self.announce:
             self.news.put(Ready(self.group))

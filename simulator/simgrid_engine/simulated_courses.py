@@ -30,27 +30,14 @@ _MOST_GPUS_FAILING = 64
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCourses:
-    """Courses of a job, each simulated once.
+    """Courses of a job, each simulated once."""
 
-    Attributes
-    ----------
-    platform : Path
-        Platform XML, with host memories if snapshots go there.
-    traffic : Traffic
-        The job's traffic, with its step if that is simulated.
-    layout : JobLayout or None
-        The GPUs of each component; needed if some components are slow.
-    simulate_failures : bool
-        Whether groups may fail during a course.
-    most_parts : int
-        Largest number of parts of a course.
-    """
-
-    platform: Path
-    traffic: Traffic
-    layout: JobLayout | None
+    platform: Path  # Platform XML, with host memories if snapshots go there.
+    traffic: Traffic  # The job's traffic, with its step if that is simulated.
+    layout: JobLayout | None  # The GPUs of each component; needed if some components are slow.
+    # Whether groups may fail during a course.
     simulate_failures: bool = field(default=True, repr=False)
-    most_parts: int = field(default=32, repr=False)
+    most_parts: int = field(default=32, repr=False)  # Largest number of parts of a course.
     _known: dict[tuple[Part, ...], Course] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

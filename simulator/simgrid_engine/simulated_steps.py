@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import simgrid
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
@@ -37,7 +36,7 @@ from faultline.simulator.simgrid_engine.placed_job import (
 from faultline.strategies.step_shares import Pipeline
 
 _KEPT = 4
-"""Number of steps with different shares whose graphs are kept; each has a task or more per GPU."""
+"""Number of steps with different shares whose teams and runners are looked up only once."""
 
 
 class SimulatedSteps:
@@ -60,11 +59,12 @@ class SimulatedSteps:
         self._factors: dict[Rank, float] = {}
         self._common_factor = 1.0
         self._hosts = hosts_of_ranks(step.hosts)
-        # The runners of the latest shares: those of passes by group, and that of the sync.
+        # SimGrid refers to the callbacks of tasks, so each runner is kept until the process ends.
+        self._sync_runner = cache(self._new_sync_runner)
+        self._runners: dict[object, GraphRunner] = {}
+        # The runners of passes by group, for the latest shares.
         self._runners_by_group = lru_cache(maxsize=_KEPT)(_no_runners)
-        self._sync_runner = lru_cache(maxsize=_KEPT)(self._new_sync_runner)
-        self._runners: WeakValueDictionary[object, GraphRunner] = WeakValueDictionary()
-        self._ranks: WeakKeyDictionary[GraphRunner, dict[Rank, Rank]] = WeakKeyDictionary()
+        self._ranks: dict[GraphRunner, dict[Rank, Rank]] = {}
         self._started: list[GraphRunner] = []
         self._breakable: list[BreakableGraph] = []
         # Built before any actor starts: within an actor, each task costs thread switches.
@@ -83,13 +83,13 @@ class SimulatedSteps:
             for failure in slow.causes:
                 for rank in self._slow_ranks(failure):
                     self._factors[rank] = max(failure.factor, self._factors.get(rank, 1.0))
-            for runner in self._runners.values():
-                self._slow_down(runner)
+            self._slow_down(*self._ranks)
         self._parts_down, self._slow = parts_down, slow
 
-    def _slow_down(self, runner: GraphRunner) -> None:
-        factors = self._factors_of(self._ranks[runner])
-        runner.slow_down({rank: factor for rank, factor in factors.items() if factor != 1.0})
+    def _slow_down(self, *runners: GraphRunner) -> None:
+        for runner in runners:
+            factors = self._factors_of(self._ranks[runner])
+            runner.slow_down({rank: factor for rank, factor in factors.items() if factor != 1.0})
 
     def _factors_of(self, ranks: Mapping[Rank, Rank]) -> dict[Rank, float]:
         """Return how many times as long computations of a team's ranks take.
@@ -184,8 +184,7 @@ class SimulatedSteps:
         """
         if factor != self._common_factor:
             self._common_factor = factor
-            for runner in self._runners.values():
-                self._slow_down(runner)
+            self._slow_down(*self._ranks)
         rounds = max(times.values(), default=0)
         for number in range(rounds):
             round_shares = shares.of_round(number, rounds)
@@ -339,7 +338,7 @@ class SimulatedSteps:
         return [runners[team.group] for team in simulated]
 
     def _runner_of(self, teams: Teams, team: Team) -> GraphRunner:
-        """Return the passes of a team; one object for as long as it is referenced."""
+        """Return the passes of a team, built once."""
         hosts = teams.hosts(team, self._step.hosts)
         # Two groups may have all their stages on the same nodes, which compute both at once.
         key = team.group, team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faultline.platforms.symmetry import Symmetry
+from faultline.simulator.recovery_times import MoveTimes
 from faultline.simulator.simgrid_engine.kept_platform import cached_simulation
 from faultline.simulator.simgrid_engine.traffic import Flow, Readers, Traffic
 from faultline.strategies.recovery import Move, SentMove
@@ -113,17 +114,13 @@ def _known_moves(content: bytes) -> _KnownMoves:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedMoves:
+class SimulatedMoves(MoveTimes):
     """Times in which state moves between groups; `symmetry` as in `SimulatedStorageTimes`."""
 
     platform: Path
     traffic: Traffic
     symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
     _known: _KnownMoves = field(default_factory=_KnownMoves, init=False, repr=False, compare=False)
-
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until the last of some moves has arrived, in seconds."""
-        return max(self.busy_s(moves).values(), default=0.0)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return how long each group sends or receives, in seconds."""

@@ -23,53 +23,28 @@ class StateTransfers:
 
     A node is a server: its number is the GPU number over the GPUs per host. On a rail plane it is
     one GPU host, which represents one GPU of each server of its group.
-
-    Attributes
-    ----------
-    groups : int
-        Data-parallel groups of the job, on the platform's GPU hosts in order.
-    snapshot_bytes_per_gpu : float
-        Bytes that each GPU copies to the memory of its host at a snapshot.
-    state_bytes_per_gpu : float
-        Bytes that each GPU loads after a restart.
-    peers : tuple of tuple of int
-        Groups of nodes that keep each other's state. A node is in one group at most.
-    copies : int
-        Copies of a node's snapshot that go to the next nodes of its peer group: m - 1 for the m
-        replicas of GEMINI, 0 for REFT.
-    gradient_bytes_per_gpu : float
-        Gradients of a GPU in the all-reduce of the groups.
-    share_bytes_per_gpu : float or None
-        Bytes of its snapshot that a GPU's peers restore when its node is lost; None for all.
-        REFT also copies the blocks for its parity, and keeps only their XOR.
-    slices : int
-        Nodes per server, if its GPUs belong to several groups.
     """
 
-    groups: int
-    snapshot_bytes_per_gpu: float
-    state_bytes_per_gpu: float
-    peers: tuple[tuple[int, ...], ...]
+    groups: int  # Data-parallel groups of the job, on the platform's GPU hosts in order.
+    snapshot_bytes_per_gpu: float  # Copied to the memory of the GPU's host at a snapshot.
+    state_bytes_per_gpu: float  # Loaded after a restart.
+    peers: tuple[tuple[int, ...], ...]  # Nodes that keep each other's state; each in one group.
+    # Copies of a node's snapshot that go to the next nodes of its peer group: m - 1 for the m
+    # replicas of GEMINI, 0 for REFT.
     copies: int
-    gradient_bytes_per_gpu: float
+    gradient_bytes_per_gpu: float  # In the all-reduce of the groups.
+    # Bytes of its snapshot that a GPU's peers restore when its node is lost; None for all. REFT
+    # also copies the blocks for its parity, and keeps only their XOR.
     share_bytes_per_gpu: float | None = None
-    slices: int = 1
+    slices: int = 1  # Nodes per server: above 1 if its GPUs belong to several groups.
 
 
 @dataclass(frozen=True, slots=True)
 class StateTransferTimes(TransferTimes):
-    """Times of the moves, the memory of a node, and the time of an all-reduce.
+    """Times of the moves, the memory of a node, and the time of an all-reduce."""
 
-    Attributes
-    ----------
-    host_memory_bytes : float or None
-        Memory of a node; None if the platform does not state it.
-    all_reduce_s : float
-        The ring all-reduce of the groups on idle links.
-    """
-
-    host_memory_bytes: float | None
-    all_reduce_s: float = 0.0
+    host_memory_bytes: float | None  # None if the platform does not state it.
+    all_reduce_s: float = 0.0  # The ring all-reduce of the groups on idle links.
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class StepTimer:
         used = [replica // context for replica in replicas[::context]]
         cluster = self._cluster(hosts, teams)
         folds = self._folds and not slow and _folds_by_class(cluster, teams)
-        all_positions = tuple(range(_most_positions(teams)))
+        all_positions = tuple(range(max(teams.degrees, default=pattern.tensor)))
         positions = cluster.positions() if folds else all_positions
         if folds:
             # Teams that are simulated separately, and teams that share links.
@@ -136,8 +136,11 @@ class StepTimer:
             ring_edges([domain_of(Rank(replica, stage, 0)) for replica in replicas])
             for stage in range(teams.pattern.pipeline)
         )
-        tensor = _most_positions(teams)
-        names = tuple(tuple(tuple(stage[:tensor]) for stage in hosts[one]) for one in replicas)
+        # Positions beyond the largest tensor-parallel degree send nothing.
+        tensor = max(teams.degrees, default=teams.pattern.tensor)
+        names = tuple(
+            tuple(tuple(stage[:tensor]) for stage in hosts[replica]) for replica in replicas
+        )
         return _placed(names, teams.pattern.context, rings, self._link_shares)
 
     def _extrapolated(
@@ -285,11 +288,6 @@ def _classes_of_groups(
     return {
         group: classes[place * context : (place + 1) * context] for place, group in enumerate(used)
     }
-
-
-def _most_positions(teams: Teams) -> int:
-    """Return the largest number of tensor-parallel positions; any others send nothing."""
-    return max(teams.degrees, default=teams.pattern.tensor)
 
 
 @lru_cache(maxsize=16)

@@ -20,46 +20,26 @@ Readers = Literal["one-group", "every-group"]
 class Traffic:
     """A job's data on the network.
 
-    Attributes
-    ----------
-    hosts : sequence of sequence of str
-        The GPU hosts of each group. The group's rank, which takes its orders, runs on the first;
-        in the all-reduce and for checkpoints each host sends and receives by itself.
-    storage : str
-        The host of the file system; empty without one.
-    bytes_per_rank : float
-        Bytes of gradients that each GPU host carries for its group.
-    all_reduce, save, load : bool
-        Whether the phase is simulated as messages; otherwise it takes its stated time.
-    readers : {"one-group", "every-group"}
-        The readers of a checkpoint from storage.
-    checkpoint_bytes : float or None
-        Bytes of a checkpoint that each GPU host writes and loads; None if as many as of gradients.
-    step : PlacedStep or None
-        The work of each rank in a step, if the job defines it.
-    gpus_per_group : int or None
-        GPUs that the hosts of a group represent; None if each represents one.
-    context : int
-        Replicas of a group that share its sequences, one after the other on its hosts.
-    state_bytes : float or None
-        Bytes of training state that each GPU host holds; None if as many as of a checkpoint.
-    snapshot : tuple of Flow
-        Flows to host memories while steps go on.
+    A phase that is not simulated as messages takes its stated time. The rank of a group, which
+    takes its orders, runs on the group's first host; in the all-reduce and for checkpoints each
+    host sends and receives by itself.
     """
 
-    hosts: Sequence[Sequence[str]]
-    storage: str
-    bytes_per_rank: float
-    all_reduce: bool
-    save: bool
-    load: bool
+    hosts: Sequence[Sequence[str]]  # The GPU hosts of each group.
+    storage: str  # The host of the file system; empty if there is none.
+    bytes_per_rank: float  # Gradients that each GPU host carries for its group.
+    all_reduce: bool  # Whether the all-reduce is simulated as messages.
+    save: bool  # Whether the writing of checkpoints is.
+    load: bool  # Whether the loading of checkpoints is.
     readers: Readers = "one-group"
+    # Bytes of a checkpoint that each GPU host writes and loads; None if as many as of gradients.
     checkpoint_bytes: float | None = None
-    step: PlacedStep | None = None
-    gpus_per_group: int | None = None
-    context: int = 1
+    step: PlacedStep | None = None  # The work of each rank in a step, if the job defines it.
+    gpus_per_group: int | None = None  # GPUs that a group's hosts represent; None if one each.
+    context: int = 1  # Replicas of a group that share its sequences, in the order of its hosts.
+    # Training state that each GPU host holds, in bytes; None if as many as of a checkpoint.
     state_bytes: float | None = None
-    snapshot: tuple[Flow, ...] = ()
+    snapshot: tuple[Flow, ...] = ()  # Flows to host memories while steps go on.
 
     def write_of(self, writer: int | None) -> list[Flow]:
         """Return the flows of a group to storage, or of all groups to memories."""
