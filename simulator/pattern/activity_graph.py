@@ -213,14 +213,11 @@ class _Replica:
 
     def _write(self, stage: int, pass_: Pass) -> None:
         pattern, graph, fold = self._pattern, self._graph, self._fold
-        work = pattern.parts[pass_.part]
-        forward = pass_.forward
-        flop = work.forward_flop if forward else work.backward_flop
-        tensor = work.forward_tensor_bytes if forward else work.backward_tensor_bytes
-        context = work.forward_context_bytes if forward else work.backward_context_bytes
+        part, forward = pattern.parts[pass_.part], pass_.forward
+        flop, tensor, context, tensor_hops, context_hops = (
+            part.forward if forward else part.backward
+        )
         needed = self._ordered.input_of(pass_) if self._ordered else None
-        tensor_hops = work.forward_tensor_hops if forward else work.backward_tensor_hops
-        context_hops = work.forward_context_hops if forward else work.backward_context_hops
         if self._ordered and not forward:
             flop *= self._ordered.share_of_backward(pass_)
             tensor, context = (0.0, 0.0) if pass_.weights else (tensor, context)
@@ -250,8 +247,8 @@ class _Replica:
             if self._ordered:
                 self._done[pass_, rank.position] = before
             free = self._send(rank, pass_, before)
-            if forward and work.beside_flop:
-                free = (graph.add(Activity("compute", rank, None, work.beside_flop), free),)
+            if forward and part.beside_flop:
+                free = (graph.add(Activity("compute", rank, None, part.beside_flop), free),)
             self._free[self._node(stage), rank.position] = free
 
     def _node(self, stage: int) -> int:

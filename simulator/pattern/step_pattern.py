@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
+from operator import add
 from typing import NamedTuple
 
 from faultline.strategies.rerouted_schedule import SplitBackward
@@ -55,54 +56,60 @@ def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
     return tuple(edges)
 
 
+class PassWork(NamedTuple):
+    """A pass of one micro-batch over one part of the model, for each tensor-parallel rank."""
+
+    flop: float = 0.0  # Computation that the GPU's host executes.
+    # Bytes that a rank sends to the next in the rings of its tensor-parallel group, and in the ring
+    # that shares its sequences.
+    tensor_bytes: float = 0.0
+    context_bytes: float = 0.0
+    # Number of latencies to the next rank that these rings take, one after the other.
+    tensor_hops: float = 0.0
+    context_hops: float = 0.0
+
+    def then(self, other: PassWork) -> PassWork:
+        """Return the work of both passes, one after the other."""
+        return PassWork(*map(add, self, other))
+
+    def scaled(self, factor: float) -> PassWork:
+        """Return a multiple of the work."""
+        return PassWork(*(amount * factor for amount in self))
+
+    def slower(self, factor: float) -> PassWork:
+        """Return work that takes `factor` times as long to compute."""
+        return self._replace(flop=self.flop * factor)
+
+
+_NO_WORK = PassWork()
+
+
 @dataclass(frozen=True, slots=True)
 class PartWork:
-    """One micro-batch on one part of the model, for each of its tensor-parallel ranks.
+    """One micro-batch on one part of the model."""
 
-    Attributes
-    ----------
-    forward_flop, backward_flop : float
-        Computation that the GPU's host executes.
-    forward_tensor_bytes, backward_tensor_bytes : float
-        Bytes that each rank sends to the next in the rings of its tensor-parallel group.
-    forward_context_bytes, backward_context_bytes : float
-        Bytes that each rank sends to the next in the ring that shares its sequences.
-    beside_flop : float
-        Computation after the forward pass for which only the next pass of the same rank waits.
-    forward_tensor_hops, backward_tensor_hops : float
-        Number of latencies to the next rank that these rings take, one after the other.
-    forward_context_hops, backward_context_hops : float
-        The same for the ring that shares sequences.
-    """
-
-    forward_flop: float
-    backward_flop: float
-    forward_tensor_bytes: float = 0.0
-    backward_tensor_bytes: float = 0.0
-    forward_context_bytes: float = 0.0
-    backward_context_bytes: float = 0.0
+    forward: PassWork = _NO_WORK
+    backward: PassWork = _NO_WORK
+    # Computation after the forward pass for which only the next pass of the same rank waits.
     beside_flop: float = 0.0
-    forward_tensor_hops: float = 0.0
-    backward_tensor_hops: float = 0.0
-    forward_context_hops: float = 0.0
-    backward_context_hops: float = 0.0
 
     def __add__(self, other: PartWork) -> PartWork:
         """Return the work of both parts, one after the other."""
-        return PartWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return PartWork(
+            self.forward.then(other.forward),
+            self.backward.then(other.backward),
+            self.beside_flop + other.beside_flop,
+        )
 
     def scaled(self, factor: float) -> PartWork:
         """Return a multiple of the work."""
-        return PartWork(*(amount * factor for amount in astuple(self)))
+        passes = (self.forward.scaled(factor), self.backward.scaled(factor))
+        return PartWork(*passes, self.beside_flop * factor)
 
     def slower(self, factor: float) -> PartWork:
         """Return work that takes `factor` times as long to compute."""
-        return replace(
-            self,
-            forward_flop=self.forward_flop * factor,
-            backward_flop=self.backward_flop * factor,
-            beside_flop=self.beside_flop * factor,
-        )
+        passes = (self.forward.slower(factor), self.backward.slower(factor))
+        return PartWork(*passes, self.beside_flop * factor)
 
 
 class Held(NamedTuple):
@@ -238,7 +245,7 @@ class StepPattern:
     @property
     def stage_flop(self) -> list[float]:
         """The computation of a rank of each stage for a micro-batch."""
-        parts = [part.forward_flop + part.backward_flop + part.beside_flop for part in self.parts]
+        parts = [part.forward.flop + part.backward.flop + part.beside_flop for part in self.parts]
         return [sum(parts[stage :: self.pipeline]) for stage in range(self.pipeline)]
 
     @property
@@ -263,17 +270,14 @@ class StepPattern:
         # parts.
         output = last + layer.scaled(-self.layers.counts[-1])
         border = first + layer.scaled(-self.layers.counts[0])
-        forward_gather = backward_gather = PartWork(0.0, 0.0)
+        forward_gather = backward_gather = PartWork()
         if len(self.parts) > 1:
-            forward_gather = replace(
-                forward_gather,
-                forward_tensor_bytes=output.forward_tensor_bytes,
-                forward_tensor_hops=output.forward_tensor_hops,
+            received, sent = output.forward, border.backward
+            forward_gather = PartWork(
+                PassWork(tensor_bytes=received.tensor_bytes, tensor_hops=received.tensor_hops)
             )
-            backward_gather = replace(
-                backward_gather,
-                backward_tensor_bytes=border.backward_tensor_bytes,
-                backward_tensor_hops=border.backward_tensor_hops,
+            backward_gather = PartWork(
+                backward=PassWork(tensor_bytes=sent.tensor_bytes, tensor_hops=sent.tensor_hops)
             )
         parts = []
         for place, count in enumerate(counts):
@@ -283,7 +287,7 @@ class StepPattern:
             if place < len(counts) - 1:
                 part += backward_gather
             else:
-                part += PartWork(output.forward_flop, output.backward_flop)
+                part += PartWork(PassWork(output.forward.flop), PassWork(output.backward.flop))
             parts.append(part)
         return tuple(parts)
 

@@ -19,6 +19,7 @@ from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import (
     Held,
     PartWork,
+    PassWork,
     RingEdge,
     StepPattern,
     resharding,
@@ -381,35 +382,27 @@ def _at_degree(
     more = whole.tensor / changed.tensor
     ring = (1.0 - 1.0 / changed.tensor) / (1.0 - 1.0 / whole.tensor)
     hops = (changed.tensor - 1) / (whole.tensor - 1)
-    return [
-        replace(
-            part.scaled(more),
-            forward_tensor_bytes=ring * part.forward_tensor_bytes,
-            backward_tensor_bytes=ring * part.backward_tensor_bytes,
-            forward_tensor_hops=hops * part.forward_tensor_hops,
-            backward_tensor_hops=hops * part.backward_tensor_hops,
-            forward_context_hops=part.forward_context_hops,
-            backward_context_hops=part.backward_context_hops,
+
+    def at_degree(work: PassWork) -> PassWork:
+        return work.scaled(more)._replace(
+            tensor_bytes=ring * work.tensor_bytes,
+            tensor_hops=hops * work.tensor_hops,
+            context_hops=work.context_hops,
         )
+
+    return [
+        PartWork(at_degree(part.forward), at_degree(part.backward), more * part.beside_flop)
         for part in parts
     ]
 
 
 def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
     """Return the work of a part on its node; the parts of its round of stages begin at `first`."""
-    beside = 0.0 if share.shadows is None else parts[first + share.shadows].forward_flop
+    forward, backward = part.forward, part.backward
+    beside_flop = 0.0 if share.shadows is None else parts[first + share.shadows].forward.flop
     if share.skips_attention:
         # One of each layer's two rings is that of attention. Only attention sends keys and values.
-        part = replace(
-            part,
-            backward_tensor_bytes=part.backward_tensor_bytes / 2,
-            backward_context_bytes=0.0,
-            backward_tensor_hops=part.backward_tensor_hops / 2,
-            backward_context_hops=0.0,
+        backward = PassWork(
+            backward.flop, backward.tensor_bytes / 2, tensor_hops=backward.tensor_hops / 2
         )
-    return replace(
-        part,
-        forward_flop=share.forward * part.forward_flop,
-        backward_flop=share.backward * part.backward_flop,
-        beside_flop=beside,
-    )
+    return PartWork(forward.slower(share.forward), backward.slower(share.backward), beside_flop)

@@ -16,7 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import (
+    Held,
+    LayerCut,
+    PartWork,
+    PassWork,
+    StepPattern,
+)
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
@@ -141,11 +147,9 @@ class ParallelJob:
             ),
             split=self.split,
         ).scheduled()
-        layer = replace(
-            self._part(1, first=True, last=False),
-            backward_tensor_bytes=self._tensor_messages()[1].size_bytes,
-            backward_tensor_hops=self._tensor_messages()[1].hops,
-        )
+        layer, tensor = self._part(1, first=True, last=False), self._tensor_messages()[1]
+        backward = layer.backward._replace(tensor_bytes=tensor.size_bytes, tensor_hops=tensor.hops)
+        layer = replace(layer, backward=backward)
         share = self._layer_parameters / numbers[0]
         held = Held(*(share * each for each in pattern.held[0]))
         return replace(pattern, layers=LayerCut(self.part_layers, layer, held))
@@ -201,17 +205,13 @@ class ParallelJob:
             backward_tensor = backward_tensor if last else backward_tensor.then(gather)
         keys = self._context_messages().times(layers)
         return PartWork(
-            forward_flop=self._flop(forward_s),
-            backward_flop=self._flop(backward_s),
-            forward_tensor_bytes=forward_tensor.size_bytes,
-            backward_tensor_bytes=backward_tensor.size_bytes,
-            forward_context_bytes=keys.size_bytes,
-            backward_context_bytes=2 * keys.size_bytes,
-            forward_tensor_hops=forward_tensor.hops,
-            backward_tensor_hops=backward_tensor.hops,
-            forward_context_hops=keys.hops,
-            backward_context_hops=2 * keys.hops,
+            self._pass(forward_s, forward_tensor, keys),
+            self._pass(backward_s, backward_tensor, keys.times(2)),
         )
+
+    def _pass(self, seconds: float, tensor: Carried, context: Carried) -> PassWork:
+        sent = tensor.size_bytes, context.size_bytes
+        return PassWork(self._flop(seconds), *sent, tensor.hops, context.hops)
 
     def _layer_s(self) -> tuple[float, float]:
         """Return the seconds of a layer's passes on one rank, recomputation included."""
