@@ -1,7 +1,7 @@
-"""Snapshots in flight while the job goes on: how they and the steps slow each other on links.
+"""Snapshots in flight while the job goes on: they and the steps slow each other on shared links.
 
-Snapshots go to storage or to host memories. The slowdowns by several snapshots in flight add up,
-as they do for flows that share one link equally.
+Snapshots go to storage or to host memories. The slowdowns by several snapshots add up, as for flows
+that share one link equally.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from faultline.simulator.courses import (
 
 Meets = Literal["passes", "sync", "save", "send"]
 """Traffic that a write may share links with: the passes of a step, its exchange of gradients,
-another checkpoint, state in flight between groups."""
+another checkpoint, or state that groups send to each other."""
 
 _ROUNDING = 1e-9
 _FOR_EVER_S = 1e12
@@ -40,10 +40,10 @@ class Sharing:
 
     @classmethod
     def of(cls, alone_s: float, write_s: float, ended_s: float, written_s: float) -> Sharing:
-        """Return the sharing derived from starting both at once; the longer one ends alone.
+        """Return the sharing of a part and a write that were started together.
 
-        They take `alone_s` and `write_s` seconds alone, and have ended `ended_s` and `written_s`
-        seconds after the common start.
+        Alone they take `alone_s` and `write_s` seconds; they end `ended_s` and `written_s` seconds
+        after the common start.
         """
         if alone_s <= 0.0 or write_s <= 0.0:
             return cls()
@@ -63,17 +63,17 @@ ANOTHER_WRITE = Sharing(2.0, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class WriteBesideSteps:
-    """How long a write takes beside steps."""
+    """How long a write takes while steps go on."""
 
-    alone_s: float  # With no other traffic, in seconds.
-    # Beside the forward and backward passes, and beside the exchange of gradients.
+    alone_s: float  # Time without other traffic, in seconds.
+    # Sharing with the forward and backward passes, and with the exchange of gradients.
     passes: Sharing
     sync: Sharing
-    # Beside a checkpoint that is written to storage; one of stated time shares no link.
+    # Sharing with a checkpoint that is written to storage; one of stated time shares no link.
     save: Sharing = ANOTHER_WRITE
-    # Beside state that groups send to each other over the links of checkpoints.
+    # Sharing with state that groups send to each other over the links of checkpoints.
     send: Sharing = ANOTHER_WRITE
-    # Simulates all traffic beside it from its start; None for jobs too large for that.
+    # Simulates all traffic from the write's start; None for jobs that are too large for that.
     courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -91,11 +91,11 @@ class WriteBesideSteps:
         return ALONE if meets is None else getattr(self, meets)
 
     def fits_into(self, passes_s: float) -> bool:
-        """Whether it shares no link with passes of that length and ends within them."""
+        """Whether it shares no link with passes of `passes_s` seconds and ends within them."""
         return self.passes == ALONE and self.alone_s <= passes_s
 
     def course(self, passes_s: float, sync_s: float) -> tuple[float, float]:
-        """Return by how much it prolongs steps from its start on, and its end; in seconds."""
+        """Return the seconds that it adds to the steps from its start on, and when it ends."""
         left_s, now_s, longer_s = self.alone_s, 0.0, 0.0
         if passes_s + sync_s <= 0.0:
             return 0.0, left_s
@@ -127,11 +127,11 @@ class Write:
 
 
 class WriteClock:
-    """Progress of the writes that go on beside a job.
+    """Progress of the writes that go on while a job does.
 
     As long as SimGrid can simulate all traffic since the first write began, that course defines
-    their progress. After anything else, such as a step of parts of micro-batches, the rates apply
-    at which a write and one step share links. Without `courses` only rates apply. If
+    their progress. After other phases, such as a step of parts of micro-batches, progress follows
+    from the rates at which a write and a single step share links; without `courses`, always. If
     `gradients_hide`, passes may leave gradients in flight that a write has slowed.
 
     Attributes
@@ -181,7 +181,7 @@ class WriteClock:
         breaks_s: float = inf,
         off: tuple[int, ...] = (),
     ) -> None:
-        """Begin a write at `now_s`; it aborts at `breaks_s`, when its writer fails. In seconds.
+        """Begin a write at `now_s`; it aborts when its writer fails, at `breaks_s`; in seconds.
 
         Groups that are `off` take no part in it.
         """
@@ -198,7 +198,7 @@ class WriteClock:
     def prolonged_s(
         self, duration_s: float, start_s: float, meets: Meets, part: Part | None = None
     ) -> float:
-        """Return the time beside writes of what takes `duration_s` alone; both in seconds.
+        """Return how long a part takes during writes, given its `duration_s` alone; in seconds.
 
         `part` is the corresponding part of the course; without it the rates apply.
         """
@@ -208,7 +208,7 @@ class WriteClock:
         left_s, beside_s, done_s = dict(self.left_s), 0.0, 0.0
         while left_s:
             slowdown, paces = _rates(list(left_s), meets)
-            lasts_s = self._one_lasts_s(left_s, paces, start_s + beside_s)
+            lasts_s = self._first_end_s(left_s, paces, start_s + beside_s)
             if lasts_s >= (duration_s - done_s) * slowdown:
                 return beside_s + (duration_s - done_s) * slowdown
             self._go_on(left_s, paces, start_s + beside_s, lasts_s)
@@ -235,7 +235,7 @@ class WriteClock:
         self._leave_course()
         while self.left_s and start_s < now_s:
             _, paces = _rates(list(self.left_s), meets)
-            lasts_s = self._one_lasts_s(self.left_s, paces, start_s)
+            lasts_s = self._first_end_s(self.left_s, paces, start_s)
             whole = self._go_on(self.left_s, paces, start_s, min(lasts_s, now_s - start_s))
             start_s += min(lasts_s, now_s - start_s)
             for write, is_whole in whole.items():
@@ -267,7 +267,7 @@ class WriteClock:
         self._trails = hides and not self.left_s
 
     def _leave_course(self) -> None:
-        """Switch to rates, from the time that each write would still need alone."""
+        """Switch to rates, which start with the time that each write would still need alone."""
         if self._courses is None or self._course is None or not self.left_s:
             self._course = None
             return
@@ -288,13 +288,13 @@ class WriteClock:
         self.left_s.clear()
         self._course, self._trails, self.go_on = None, False, False
 
-    def _one_lasts_s(
+    def _first_end_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float
     ) -> float:
         """Return the seconds until the first write ends."""
         return min(
-            min(one_s / pace, self._breaks_s[write] - now_s)
-            for (write, one_s), pace in zip(left_s.items(), paces, strict=True)
+            min(write_s / pace, self._breaks_s[write] - now_s)
+            for (write, write_s), pace in zip(left_s.items(), paces, strict=True)
         )
 
     def _go_on(
@@ -302,29 +302,29 @@ class WriteClock:
     ) -> dict[Write, bool]:
         """Advance writes; return those that end, and whether each is complete."""
         ended = {}
-        for (write, one_s), pace in zip(list(left_s.items()), paces, strict=True):
+        for (write, write_s), pace in zip(list(left_s.items()), paces, strict=True):
             breaks_s = self._breaks_s[write] - now_s
-            if min(one_s / pace, breaks_s) <= lasts_s:
-                ended[write] = one_s / pace <= breaks_s
+            if min(write_s / pace, breaks_s) <= lasts_s:
+                ended[write] = write_s / pace <= breaks_s
                 del left_s[write]
             else:
-                left_s[write] = one_s - lasts_s * pace
+                left_s[write] = write_s - lasts_s * pace
         return ended
 
 
 def _rates(writes: Sequence[Write], meets: Meets | None) -> tuple[float, list[float]]:
-    """Return a part's time beside writes over its time alone, and the writes' paces.
+    """Return a part's time during writes over its time alone, and the writes' paces.
 
-    Of two writes one goes to storage; the other's `save` holds how they slow each other.
+    A write to host memories and one to storage slow each other by the `save` of the first.
     """
-    met = [write.times.beside(meets) for write in writes]
-    if len(met) == 1:
-        return met[0].slowdown, [met[0].pace]
-    inverse = [1.0 / sharing.pace for sharing in met]
-    for here, one in enumerate(writes):
-        for there, other in enumerate(writes):
-            if one.writer is None and other.writer is not None:
-                inverse[here] += 1.0 / one.times.save.pace - 1.0
-                inverse[there] += one.times.save.slowdown - 1.0
-    slowdown = 1.0 + sum(sharing.slowdown - 1.0 for sharing in met)
+    sharings = [write.times.beside(meets) for write in writes]
+    if len(sharings) == 1:
+        return sharings[0].slowdown, [sharings[0].pace]
+    inverse = [1.0 / sharing.pace for sharing in sharings]
+    for copying, copy in enumerate(writes):
+        for saving, save in enumerate(writes):
+            if copy.writer is None and save.writer is not None:
+                inverse[copying] += 1.0 / copy.times.save.pace - 1.0
+                inverse[saving] += copy.times.save.slowdown - 1.0
+    slowdown = 1.0 + sum(sharing.slowdown - 1.0 for sharing in sharings)
     return slowdown, [1.0 / each for each in inverse]

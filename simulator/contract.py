@@ -31,7 +31,7 @@ _SHIPPED = "faultline.strategies."
 _MOST_KINDS = 1_000
 
 _Works = tuple[tuple[int | None, float, float], ...]
-"""By stage: its layers, and the work of its passes."""
+"""For each stage: its layers, and the work of its forward and backward passes."""
 
 
 class ContractError(StrategyError):
@@ -42,11 +42,11 @@ class ContractError(StrategyError):
 
 
 class _Stages(NamedTuple):
-    """Stages of a pipeline that have been looked at."""
+    """The checked stages of a pipeline."""
 
     given: tuple[StageShare, ...]
-    groups: tuple[int, ...]  # On whose nodes they are.
-    kind: int  # Which of the works that there have been.
+    groups: tuple[int, ...]  # The groups of their nodes.
+    kind: int  # Number of their work among all that has been seen.
 
 
 class Contract:
@@ -63,13 +63,12 @@ class Contract:
         self._groups, self._least_groups = groups, strategy.shape.least_groups
         self._everyone = tuple(range(groups))
         self._members: tuple[int, ...] = ()
-        # Verdicts of schemes that come with Faultline are checked in full by their tests; a run
-        # checks some of them.
+        # Tests check all verdicts of Faultline's own schemes; a run checks some of them.
         self._checks_all = not type(strategy).__module__.startswith(_SHIPPED)
         self._verdicts = 0
         self._checked: StepPlan | None = None
-        # The last plan except its members, if it is valid for any members.
-        self._sound_numbers: tuple[object, ...] | None = None
+        # The last valid plan without its members, if it is valid for any members.
+        self._valid_numbers: tuple[object, ...] | None = None
         self._known: dict[int, _Stages] = {}
         self._kinds: dict[_Works, int] = {}
         self.enter()
@@ -103,7 +102,7 @@ class Contract:
             )
 
     def returned(self, groups: Sequence[int]) -> None:
-        """Check the plan after dropped groups came back."""
+        """Check the plan after dropped groups have rejoined."""
         if self._strategy.plan().members != tuple(sorted({*self._members, *groups})):
             self._breach(
                 f"after on_return({list(groups)}) plan() has other members than before with those",
@@ -112,7 +111,7 @@ class Contract:
         self.enter()
 
     def replanned(self) -> StepPlan:
-        """Return a plan that changed though no group left or came back."""
+        """Return the scheme's plan, which may have changed, but not in its members."""
         plan = self._strategy.plan()
         if plan.members is not self._members and plan.members != self._members:
             self._breach(
@@ -157,8 +156,8 @@ class Contract:
         decided = (*verdict.dropped, *verdict.carried_on)
         if not decided:
             self._breach(
-                "on_failures() neither dropped nor carried on any of the missing, who would be "
-                "missing for ever"
+                "on_failures() neither dropped nor carried on any missing group, so these would "
+                "be missing for ever"
             )
         if len(set(decided)) < len(decided) or not set(missing).issuperset(decided):
             self._breach(
@@ -168,13 +167,14 @@ class Contract:
             )
 
     def _check_dropped(self, dropped: Sequence[int], members: tuple[int, ...]) -> None:
-        """Check that the members are those of before without the dropped ones."""
+        """Check that the members are the previous ones without those dropped."""
         if members != remaining_members(self._members, dropped):
             what = "has other members than before without those dropped"
             if staying := [group for group in dropped if _has(members, group)]:
                 what = f"still has dropped groups as members: {staying}"
             self._breach(
-                f"after on_failures() plan() {what}", "drop from the plan whom the verdict drops"
+                f"after on_failures() plan() {what}",
+                "drop from the plan the groups that the verdict drops",
             )
 
     def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
@@ -198,7 +198,7 @@ class Contract:
     def _check_numbers(self, plan: StepPlan) -> None:
         if plan is self._checked:
             return
-        if plan.members and plan.all_but_members == self._sound_numbers:
+        if plan.members and plan.all_but_members == self._valid_numbers:
             return
         if not (_is_count(plan.stacks, 1) and _is_count(plan.stack_size, 1)):
             self._breach(
@@ -226,25 +226,25 @@ class Contract:
             self._check_mirrors(plan)
         self._checked = plan
         depends_on_members = plan.approximate or plan.pipelines or plan.mirrors or not plan.members
-        self._sound_numbers = None if depends_on_members else plan.all_but_members
+        self._valid_numbers = None if depends_on_members else plan.all_but_members
 
     def _check_pipelines(self, plan: StepPlan) -> None:
-        """Check the pipelines: members, with nodes of the job, by one cut of the model."""
+        """Check that pipelines are of members, on nodes of members, by one cut of the model."""
         groups = [one.group for one in plan.pipelines]
-        strangers = [group for group in groups if not _has(plan.members, group)]
-        if strangers or groups != sorted(set(groups)):
+        others = [group for group in groups if not _has(plan.members, group)]
+        if others or groups != sorted(set(groups)):
             self._breach(
                 f"plan() has pipelines of groups {groups}",
                 "name members, each once, in ascending order",
             )
-        # Of thousands of pipelines a failure changes a few: the others are those of the last plan.
+        # A failure changes a few of thousands of pipelines; the others were checked before.
         known: dict[int, _Stages] = {}
         if len(self._kinds) > _MOST_KINDS:
             self._kinds, self._known = {}, {}
         for one in plan.pipelines:
             stages = self._known.get(id(one.stages))
             if stages is None or stages.given is not one.stages:
-                stages = self._look_at(one)
+                stages = self._check_stages(one)
             known[id(one.stages)] = stages
             if one.micro_batches < bool(one.stages):
                 self._breach(f"plan() has a pipeline that cannot be: {one}")
@@ -258,8 +258,8 @@ class Contract:
         self._known = known
         self._check_work(plan)
 
-    def _look_at(self, one: Pipeline) -> _Stages:
-        """Check the stages of a pipeline alone."""
+    def _check_stages(self, one: Pipeline) -> _Stages:
+        """Check the stages of one pipeline."""
         cuts = {stage.layers is None for stage in one.stages}
         stages = self._strategy.shape.stages
         nodes = all(
@@ -302,9 +302,10 @@ class Contract:
     def _check_work(self, plan: StepPlan) -> None:
         """Refuse a step that computes a stage for fewer samples than it trains.
 
-        Micro-batches of each pass are counted for each stage, by all nodes that compute it; those
-        of the backward pass count as whole if its gradient is declared approximate, and all of a
-        pipeline if the declared power of its GPUs makes up for what they leave out.
+        The micro-batches of each pass are counted for each stage, over all nodes that compute it. A
+        backward pass with less work counts as whole if its gradient is declared approximate. All
+        passes of a pipeline count as whole if the declared power of its GPUs makes up for the work
+        that they leave out.
         """
         shape = self._strategy.shape
         unit = lcm(shape.stages, shape.layers)
@@ -312,7 +313,7 @@ class Contract:
         for task in plan.approximate:
             approximate[task.group] = approximate.get(task.group, frozenset()) | {task.stage}
         boosted = self._boosted(plan)
-        # Of the model, in units, from where on a pass has how many more micro-batches.
+        # For each pass, the changes of the number of micro-batches along the model, in units.
         more = (
             defaultdict[int, float](float, {unit: 0.0}),
             defaultdict[int, float](float, {unit: 0.0}),
@@ -340,23 +341,23 @@ class Contract:
                 begin += part
         types = plan.stacks * plan.stack_size
         whole = float(len(plan.members) - len(plan.pipelines))
-        lacking = plan.batch_share * self._groups
+        trained = plan.batch_share * self._groups
         for name, change in zip(("forward", "backward"), more, strict=True):
             done, place = 0.0, 0
-            for then in sorted(change):
+            for end in sorted(change):
                 computed = types * (whole + done / shape.micro_batches)
-                if place < then <= unit and computed < lacking * (1 - _ROUNDING):
+                if place < end <= unit and computed < trained * (1 - _ROUNDING):
                     self._breach(
-                        f"plan() trains {lacking:g} shard types, and all nodes compute "
+                        f"plan() trains {trained:g} shard types, and all nodes compute "
                         f"{computed:g} {name} passes of stage {place * shape.stages // unit}",
                         "let pipelines list all nodes that compute, or lower batch_share",
                     )
-                place, done = then, done + change[then]
+                place, done = end, done + change[end]
 
     def _boosted(self, plan: StepPlan) -> set[int]:
-        """Return the groups whose GPUs draw so much power that they leave out no work.
+        """Return the groups whose GPUs do all work because they draw more power.
 
-        A share of less work means that its GPUs are faster; the plan's mean power has to cover it.
+        A smaller share of work means faster GPUs. The plan's mean power has to cover their draw.
         """
         if plan.power <= 1.0:
             return set()

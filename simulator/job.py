@@ -1,4 +1,4 @@
-"""A training job as the simulator knows it: its work, and the rules by which it fails."""
+"""A training job for the simulator: its work, and the rules by which it fails."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Work:
     spare_groups: int = 0
     # Seconds from the moment a failure is noticed until the group could rejoin.
     repair_s: float = 0.0
-    # Where snapshots are kept that are taken in the background, the fastest to load first.
+    # The tiers that keep snapshots taken in the background, the fastest to load first.
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None  # Which hosts the groups are on; needed if there are tiers.
-    standbys: int = 0  # Standby machines, beside those of the job, that replace failed ones.
+    standbys: int = 0  # Standby machines, outside of the job, that replace failed ones.
     replenish_s: float = 0.0  # Seconds until a used standby is replaced by another.
     standby_s: float = 0.0  # Seconds until a standby is in its place.
     # Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
@@ -76,33 +76,34 @@ class Work:
     # Share by which an approximate gradient trains less than an exact one.
     approximation_loss: float = 0.0
     simulates_steps: bool = False  # Whether steps are simulated on the platform, rank by rank.
-    # How snapshots and the steps beside them slow each other, by the name of their tier; tiers that
-    # share no link are left out.
+    # How snapshots and concurrent steps slow each other, by the name of the tier; tiers that share
+    # no link with steps are left out.
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
     # Mitigation of stragglers that stay in the job; None without any.
     slow_response: SlowResponse | None = None
-    # Further machines that replace failed ones when no standby is left. Without any left, the job
-    # waits for repairs. None for an unlimited number.
+    # Further machines that replace failed ones when no standby is left. If none of them is left
+    # either, the job waits for repairs. None for an unlimited number.
     free_machines: int | None = None
     gradients_hide: bool = False  # Whether gradients hide behind the passes of simulated steps.
-    # Simulates steps beside snapshots, and steps that fail with hidden gradients in flight.
+    # Simulates steps during snapshots, and steps that fail while hidden gradients are in flight.
     courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
     def simulates_failing_steps(self) -> bool:
-        """Whether passes that lose a group last as long as they are simulated.
+        """Whether passes in which a group fails are simulated as a course.
 
         The hidden gradients of the remaining groups share links with the passes.
         """
         # With jitter each course would be different.
-        simulated = None if self.compute_jitter else self.courses
-        return self.gradients_hide and simulated is not None and simulated.simulate_failures
+        courses = None if self.compute_jitter else self.courses
+        return self.gradients_hide and courses is not None and courses.simulate_failures
 
     def pace_of(self, phase: Compute, slow: Slowdown = UNDISTURBED) -> float:
         """Return how long a phase at the plan's pace computes, over `compute_s` per shard type.
 
-        It is simulated on the platform if known to differ; the wait of `least_pace` is left out. So
-        are all stragglers but those of `slow`, which only jobs have whose steps are simulated.
+        It is simulated on the platform if it may differ from the plan's pace. It includes neither
+        the wait of `least_pace` nor stragglers other than those of `slow`, which only jobs with
+        simulated steps have.
         """
         stated = phase.pace * phase.factor
         if self.member_times is None and self.detour_times is None:
@@ -110,7 +111,7 @@ class Work:
         patch = phase.patch
         rounds = phase.stacks if patch is None else 1
         types = rounds * phase.stack_size
-        # The gradients that hide are fewer, or none, and share links with the passes.
+        # Fewer gradients than usual, or none, hide behind the passes and share their links.
         hidden_differ = self.gradients_hide and (
             patch is not None or len(phase.members) < self.groups
         )
@@ -125,11 +126,11 @@ class Work:
         return simulated if phase.pipelines and self.simulates_steps else phase.pace * simulated
 
     def least_pace(self, plan: StepPlan) -> float:
-        """Return the pace at which a step makes as much progress per second as a sound one.
+        """Return the pace at which a step makes the same progress per second as a sound one.
 
-        A plan with parts missing may use a schedule that is faster than that of a sound pipeline,
-        for example one without a barrier between steps. A sound pipeline could use it too, so such
-        a step waits until its share of a sound step is over. 0 if nothing differs, and if steps
+        A plan with missing parts may use a schedule that is faster than that of a sound pipeline,
+        for example one without a barrier between steps. A sound pipeline could use it too. So a
+        step lasts at least its share of a sound step. Returns 0 if no part is missing, or if steps
         are not simulated.
         """
         if not (self.simulates_steps and self.detour_times and plan.members):
@@ -143,7 +144,7 @@ class Work:
         return max(0.0, (plan.batch_share * sound_s - sync_s) / types_s)
 
     def is_regular(self, phase: Compute) -> bool:
-        """Return whether every member takes whole micro-batches at its nominal pace."""
+        """Return whether every member computes whole micro-batches at its nominal pace."""
         return bool(phase.pipelines) or phase.pace == self._nominal_pace(phase)
 
     def slower(self, phase: Compute, factor: float) -> Compute:
@@ -176,13 +177,13 @@ class Work:
         )
 
     def _nominal_pace(self, phase: Compute) -> float:
-        """Return the pace of a phase whose members take whole micro-batches."""
+        """Return the pace of a phase whose members compute whole micro-batches."""
         return max(self.pace_of(phase._replace(pace=1.0)), phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
-        """Return how many stacks of a patch the GPUs of each group compute, for any group.
+        """Return how many stacks of a patch the GPUs of each group compute.
 
-        A group is busy as long as the pipelines that list its nodes.
+        A group is busy for as long as the longest pipeline that lists its nodes.
         """
         if not (self.simulates_steps and phase.pipelines):
             return patch
@@ -195,31 +196,32 @@ class Work:
         return busy
 
     def finishing_groups(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
-        """Return the groups that finish a phase: groups that are up compute all their stages.
+        """Return the groups that finish a phase: no group that computes a stage of theirs is down.
 
         Idle groups compute nothing.
         """
-        whole, lost = StepShares(phase.members, phase.pipelines), frozenset(lacking)
-        computing = phase.members if phase.patch is None else whole.computing(phase.patch)
-        nodes = {one.group: {stage.group for stage in one.stages} for one in phase.pipelines}
-        mine = {group: nodes.get(group, {group}) for group in computing}
-        return tuple(group for group, at in mine.items() if at and lost.isdisjoint(at))
+        shares, lost = StepShares(phase.members, phase.pipelines), frozenset(lacking)
+        computing = phase.members if phase.patch is None else shares.computing(phase.patch)
+        changed = {one.group: {stage.group for stage in one.stages} for one in phase.pipelines}
+        computed_on = {group: changed.get(group, {group}) for group in computing}
+        return tuple(
+            group for group, groups in computed_on.items() if groups and lost.isdisjoint(groups)
+        )
 
     def pace_with_parts_down(self, phase: Compute, lacking: Collection[int]) -> float:
-        """Return the pace of a phase's remaining groups; the slowest may be missing."""
+        """Return the pace of the groups that finish a phase; the slowest group may be missing."""
         slow = self.member_times is not None or phase.parts_down or phase.pipelines
         if not slow or not self.simulates_steps or not self.is_regular(phase):
             return phase.pace
-        shares = StepShares(phase.members, phase.pipelines).of(
-            self.finishing_groups(phase, lacking)
-        )
-        left = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=1.0)
+        finishing = self.finishing_groups(phase, lacking)
+        shares = StepShares(phase.members, phase.pipelines).of(finishing)
+        rest = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=1.0)
         if phase.patch is not None:
-            left = left._replace(patch=dict.fromkeys(left.members, 1))
-        return self.pace_of(left)
+            rest = rest._replace(patch=dict.fromkeys(rest.members, 1))
+        return self.pace_of(rest)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
-        """Return the time of an all-reduce, in seconds; None if it depends on the number only."""
+        """Return the seconds of an all-reduce; None if only the number of members decides."""
         repeated = isinstance(phase, AllReduce) and phase.repeated
         hides = self.gradients_hide and not repeated
         stacks, size = (max(phase.stacks, 1), phase.stack_size) if hides else (1, 1)
@@ -232,7 +234,7 @@ class Work:
         return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:
-        """Return the factor by which lost or slow parts prolong an all-reduce."""
+        """Return the factor by which lost or slow parts of the network prolong an all-reduce."""
         lacking = phase.parts_down or phase.slow.step.links
         if not lacking or self.detour_times is None:
             return phase.slow.collective
@@ -266,7 +268,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How failures appear and what they cost: the named choices of a scenario."""
+    """How failures are noticed and what they cost: the named choices of a scenario."""
 
     clock: ClockRule  # What determines a group's next failure (`simulator.failures.clocks`).
     # Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until a
@@ -278,25 +280,25 @@ class Rules:
     # simulated, the rest of a group waits for a rank that fails in the passes, and the watchdog's
     # time counts from then on.
     watchdog_s: float
-    # Whether a failure after a group has finished its compute shows in this all-reduce or only in
-    # the next step.
+    # Whether a failure of a group that has finished its compute breaks this all-reduce, or is
+    # noticed only in the next step.
     failure_in_all_reduce: FailureInAllReduce
     # Whether a step that lost nothing by its failures commits at once, or repeats its all-reduce.
     fixed_step: FixedStep
-    # Whether a group that fails during its own restart begins it anew, while all wait for the
+    # Whether a group that fails during its own restart begins it again, while all wait for the
     # slowest; or the failure is repaired within the restart.
     failure_in_restart: FailureInRestart
-    # Whether a group that fails after its own restart, while it waits for others, is found down by
-    # the first step; or the failure is repaired within the restart.
+    # Whether a group that fails after its own restart, while it waits for others, is missing in the
+    # first step; or the failure is repaired within the restart.
     failure_while_waiting: FailureWhileWaiting
-    # Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
+    # Whether the job, restarted, repeats the last step before the checkpoint, or goes on after it.
     resume: Resume
-    # Whether the checkpoint is left out when its writer is found down, or the next member writes.
+    # Whether the checkpoint is left out if its writer is down, or the next member writes it.
     failed_writer: FailedWriter
     # When groups that were dropped come back: with a global restart only, or at the first
     # checkpoint or snapshot after their repair.
     rejoin: Rejoin = "at-restart"
-    # Whether a restart after failures of software alone finds other machines, too.
+    # Whether a restart moves to other machines even if only software has failed.
     transient: Transient = "replaced"
 
 
@@ -316,7 +318,7 @@ class Durations:
     storage: StorageTimes | None = field(default=None, compare=False)
     # Times of moves of state between groups; None if none moves.
     moves: MoveTimes | None = field(default=None, compare=False)
-    # How a write to storage in the background and the steps beside it slow each other; None if they
+    # How a write to storage in the background and concurrent steps slow each other; None if they
     # share no link.
     write_beside: WriteBesideSteps | None = None
 
@@ -345,7 +347,7 @@ class Job:
         return whole_s * work.unsimulated_s_of(phase)
 
     def moves(self, recovery: Recovery) -> bool:
-        """Return whether state moves in a recovery; not if its time is stated."""
+        """Return whether moves of state in a recovery are simulated: not if its time is stated."""
         if not recovery.moves or self.durations.moves is None:
             return False
         return not self.durations.recovery.states(recovery)

@@ -21,7 +21,7 @@ class Compute(NamedTuple):
     """Groups compute shard types, each at its own pace; the phase ends with the last of them."""
 
     members: tuple[int, ...]  # Groups that will take part in the following all-reduce.
-    stacks: int  # Stacks that each member computes, where `patch` is None.
+    stacks: int  # Stacks that each member computes if `patch` is None.
     stack_size: int = 1  # Shard types of a stack, computed in one go at one pace.
     # Stacks by group if only some of the members have to compute.
     patch: Mapping[int, int] | None = None
@@ -30,7 +30,7 @@ class Compute(NamedTuple):
     slow: Slowdown = UNDISTURBED  # Other slowdowns of the members.
     # Pipelines of members that differ from those of an undisturbed step.
     pipelines: tuple[Pipeline, ...] = ()
-    # If all members have computed earlier, the phase waits until this pace; `pace` includes it.
+    # If all members finish earlier, the phase lasts as long as at this pace; `pace` includes it.
     least_pace: float = 0.0
     # How many times as long each computation takes in a step whose messages are simulated; `pace`
     # includes it.
@@ -42,7 +42,7 @@ class Saves(NamedTuple):
 
     writer: int  # The group that writes them.
     every: int  # Steps between two of them.
-    before: int  # The last one is written before this many steps, counted from the first quiet one.
+    before: int  # The last one is written before this number of quiet steps.
 
 
 class Snapshots(NamedTuple):
@@ -55,9 +55,9 @@ class Snapshots(NamedTuple):
 class QuietSteps(NamedTuple):
     """As many consecutive steps without a failure as possible; may be none.
 
-    The engine ends before the first step into which a failure may fall. It may also skip quiet
+    The engine stops before the first step into which a failure may fall. It may also execute fewer
     steps: the loop then executes each by its phases. If the engine writes checkpoints between the
-    steps, it ends with one.
+    steps, it stops after one.
     """
 
     compute: Compute  # The compute phase of each step.
@@ -70,7 +70,7 @@ class QuietSteps(NamedTuple):
 
 
 class Inquiry(NamedTuple):
-    """Query the failures of these groups by now; takes no time, and other groups are left out."""
+    """The job requests the failures of these groups by now; this takes no time."""
 
     groups: tuple[int, ...]
 
@@ -78,8 +78,8 @@ class Inquiry(NamedTuple):
 class AllReduce(NamedTuple):
     """Members reduce their gradients over the working network; fails if a member is missing.
 
-    A `repeated` all-reduce exchanges all gradients. Any other follows `stacks` stacks of
-    `stack_size` shard types each, and the last stack hides some of its gradients.
+    A `repeated` all-reduce exchanges all gradients. Any other comes after `stacks` stacks of
+    `stack_size` shard types each, of which the last hides some of the gradients.
     """
 
     members: tuple[int, ...]
@@ -104,7 +104,7 @@ class Reconfigure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """One member writes a checkpoint; the others wait, or go on where `waits` is false."""
+    """One member writes a checkpoint; the others wait if `waits`, or else go on."""
 
     members: tuple[int, ...]
     writer: int
@@ -120,7 +120,7 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """All members wait for a stated time, in seconds: a snapshot is being taken."""
+    """All members wait for a stated time, in seconds: for a snapshot, a repair or a time-out."""
 
     members: tuple[int, ...]
     duration_s: float
@@ -130,8 +130,8 @@ class Stall:
 class Send:
     """State moves between members, which all wait for it.
 
-    The failure of a sender or receiver goes unnoticed until the transfer should have ended; the
-    next all-reduce lacks that member.
+    The failure of a sender or receiver is not noticed in this phase: the next all-reduce lacks that
+    member.
     """
 
     moves: tuple[SentMove, ...]
@@ -151,8 +151,8 @@ class Restart:
 class Load:
     """Members load the state.
 
-    A member that fails meanwhile breaks the load. This is noticed when the load should have ended,
-    and the remaining members load again.
+    If a member fails during the load, this is noticed when the load should have ended, and the
+    remaining members load again.
     """
 
     members: tuple[int, ...]  # Groups that load; groups that are down by now are left out.
@@ -211,7 +211,7 @@ class Outcome(NamedTuple):
     ends_s : sequence of float
         QuietSteps: the ends of the steps in `Snapshots`, in seconds of simulated time.
     disturbed_s : float
-        Compute, AllReduce: by how much a write beside it prolonged it, in seconds.
+        Compute, AllReduce: by how many seconds writes at the same time prolonged it.
     """
 
     now_s: float

@@ -1,4 +1,4 @@
-"""The phases of a step, made once per plan, and how their times are booked."""
+"""The phases of a step, made once per plan, and the causes that their times are booked under."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultline.strategies.base import StepPlan
 
 
 class StepCosts:
-    """The bookings of a step under a plan: its times, and its training.
+    """The times and batches that a step under a plan books.
 
     The phase `stated` is the compute phase at the plan's pace.
 
@@ -25,13 +25,13 @@ class StepCosts:
     batches : Batches
         Batches that the step trains.
     booked : tuple of (str, float)
-        Its compute at nominal pace by cause, in seconds.
+        Seconds of compute at nominal pace, by cause.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
     raised_power_s : float
         Energy that some GPUs draw beyond their rated power, in seconds of all GPUs' rated power.
     reduced_share : float
-        Share of the all-reduce's time that is useful: of a full batch, over a sound network.
+        Useful share of the all-reduce's time: the time for a full batch over a sound network.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class StepCosts:
         types_s = self.types * work.compute_s
         self.nominal_s = types_s * pace * all_reduce.slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
-        # Several types in one go may take less than as many one by one.
+        # Several types in one go may take less time than one by one.
         unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
         self.useful_s = once_s * self.batches.trained
         validation_s = unhurt_s * (pace / once - 1) if twice else 0.0
@@ -71,7 +71,7 @@ class StepCosts:
 
     @staticmethod
     def depend_on_members(plan: StepPlan, work: Work) -> bool:
-        """Return whether a plan that differs only in its members may have other costs."""
+        """Return whether plans that differ only in their members may have different costs."""
         is_simulated = work.member_times is not None or work.detour_times is not None
         return bool(is_simulated or plan.approximate or plan.pipelines or plan.mirrors)
 
@@ -79,7 +79,7 @@ class StepCosts:
 class StepPhases:
     """The phases of a step under a plan.
 
-    They reuse the costs of `before`, the phases of the previous plan, if these are the same.
+    They reuse the costs of the previous plan's phases, `before`, if the costs are the same.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class StepPhases:
     mirrors : tuple of Mirror
         State that members send to each other between steps.
     slow : Slowdown
-        What slows members where each computation takes as long as usual.
+        The slowdown of members whose computations take as long as usual.
     """
 
     __slots__ = (

@@ -26,16 +26,16 @@ from faultline.simulator.collectives.schedule import (
 )
 
 LEAST_PIECE_BYTES = 4096.0
-"""Pipelines are not cut finer: a packet of RDMA over Ethernet carries as much."""
+"""Smallest piece of a pipeline: a packet of RDMA over Ethernet carries it."""
 MOST_PIECES = 4096
-"""Largest number of pieces, which limits the pieces at latencies of zero."""
+"""Largest number of pieces, also if latencies are zero."""
 
 
 def pipeline_pieces(fill: float, size_bytes: float, hop: Hop) -> int:
     """Return the number k of pieces that minimises ``(fill + k) (a + m/k b)``.
 
-    More pieces fill a pipeline of `fill` further steps sooner, and cost a latency each: the optimum
-    is ``sqrt(fill m b / a)``.
+    More pieces fill a pipeline of `fill` further steps sooner, but each costs a latency. The
+    optimum is ``sqrt(fill m b / a)``.
     """
     transfer_s = size_bytes / hop.bandwidth_bytes_per_s
     best = sqrt(fill * transfer_s / hop.latency_s) if hop.latency_s > 0.0 else inf
@@ -44,9 +44,9 @@ def pipeline_pieces(fill: float, size_bytes: float, hop: Hop) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BinomialBroadcast(Schedule):
-    """Each member with the buffer sends it on, at half the distance each time.
+    """Each member that has the buffer sends it on, at half the distance each time.
 
-    ``ceil(log2 n) (a + m b)``. Each edge carries one message, so flows are the messages.
+    ``ceil(log2 n) (a + m b)``. Each edge carries one message, so each flow is a message.
     """
 
     @property
@@ -73,14 +73,14 @@ class BinomialBroadcast(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class ChainBroadcast(Schedule):
-    """Each member passes k pieces on to the next, one while it receives the following one.
+    """Each member sends k pieces to the next, each while it receives the following piece.
 
     ``(n - 2 + k) (a + m/k b)``.
 
     Attributes
     ----------
     pieces : int
-        k; `pipeline_pieces` of n - 2 is best.
+        k; `pipeline_pieces` with a fill of n - 2 returns the best number.
     """
 
     pieces: int = 64
@@ -114,7 +114,7 @@ class ChainBroadcast(Schedule):
         )
 
     def _fill_s(self, hop_of: HopOf) -> float:
-        """Return the time of the first piece on all edges except the slowest, which is full."""
+        """Return the time of the first piece over all edges except the slowest: that is busy."""
         edges_s = [
             hop_of(*edge).seconds(self.piece_bytes) for edge in pairwise(range(self.members))
         ]

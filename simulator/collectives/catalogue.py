@@ -2,9 +2,8 @@
 
 References
 ----------
-nccl-tests, doc/PERFORMANCE.md: algorithm bandwidth is size over time, bus bandwidth is that times
-the factor of `bus_factor`, so that it compares with the bandwidth of the links whatever the number
-of ranks.
+nccl-tests, doc/PERFORMANCE.md: algorithm bandwidth is size over time. Bus bandwidth is that times
+`bus_factor`, which makes it comparable with the bandwidth of links for any number of ranks.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class Setting:
     Attributes
     ----------
     members : int
-        How many take part.
+        Number of ranks.
     size_bytes : float
         Size of a member's buffer, as nccl-tests counts it.
     domains : sequence of sequence of int
         Positions of the members in each scale-up domain.
     hop : Hop
-        An edge between distant members; pipelines are cut into pieces by it.
+        An edge between distant members; it determines the pieces of pipelines.
     """
 
     members: int
@@ -95,7 +94,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[[Setting], Schedule]]] = {
 
 
 def algorithm_of(collective: str, algorithm: str | None) -> str:
-    """Return the name of the algorithm, the default one for None.
+    """Return the name of an algorithm of a collective; its default if `algorithm` is None.
 
     Raises
     ------
@@ -122,7 +121,7 @@ def schedule_of(collective: str, algorithm: str, setting: Setting) -> Schedule:
     Raises
     ------
     CollectiveError
-        If there is none, or not for this setting.
+        If there is none, or it does not fit the setting.
     """
     name = algorithm_of(collective, algorithm)
     if setting.members < 2:
@@ -133,7 +132,7 @@ def schedule_of(collective: str, algorithm: str, setting: Setting) -> Schedule:
 
 
 def bus_factor(collective: str, members: int) -> float:
-    """Return bus bandwidth over algorithm bandwidth, as nccl-tests has it.
+    """Return bus bandwidth over algorithm bandwidth, as defined by nccl-tests.
 
     ``2 (n - 1)/n`` for an all-reduce, ``(n - 1)/n`` for reduce-scatter, all-gather and all-to-all,
     1 for broadcast and point-to-point.

@@ -25,11 +25,11 @@ from faultline.simulator.collectives.schedule import (
 )
 
 _PIECES_UNTIL_STEADY = 8
-"""After this many pieces each further one takes the same time."""
+"""Number of pieces after which each further one takes the same time."""
 
 
 class Edge(NamedTuple):
-    """An edge of one of the trees, and the round in which the first piece goes down along it."""
+    """An edge of one of the trees, and the round in which it sends the first piece downwards."""
 
     tree: int
     parent: int
@@ -38,10 +38,9 @@ class Edge(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """Both trees: the edges at each member, and rounds until the first pieces are everywhere.
+    """Both trees: the edges of each member, and the rounds until all have the first pieces.
 
-    `lanes` rounds pass before the next piece of the same tree: 2, unless there are two members
-    only.
+    The next piece of the same tree follows `lanes` rounds later: 2, or 1 for two members.
     """
 
     edges: tuple[tuple[Edge, ...], ...]
@@ -63,9 +62,9 @@ def double_tree(members: int) -> Trees:
     """Return the two trees for a number of members, with rounds that use each member once.
 
     The second tree is the first one mirrored (n even) or shifted by one (n odd), so that inner
-    members of one are leaves of the other. Colouring the edges alternately, so that no member
-    receives or sends two pieces in rounds of one parity, is always possible: each member has at
-    most two parents and two children in all, so edges form paths and even cycles.
+    members of one are leaves of the other. Edges are coloured alternately, so that no member
+    receives or sends two pieces in rounds of the same parity. This is always possible: each member
+    has at most two parents and two children in all, so edges form paths and even cycles.
     """
     parents: list[dict[int, int]] = [{}, {}]
     for rank in range(1, members):
@@ -133,14 +132,14 @@ def _colours(parents: list[dict[int, int]]) -> dict[tuple[int, int], int]:
 
 @dataclass(frozen=True, slots=True)
 class DoubleTreeAllReduce(Schedule):
-    """Half of the buffer up and down each tree, in k pieces a half.
+    """Half of the buffer goes up and down each tree, in k pieces.
 
     With d rounds until the first pieces have reached all members (``log2 n <= d <= 2 log2 n + 1``)
-    and n > 2, a reduction or a broadcast takes ``2 (k - 1) + d`` rounds, so all in all::
+    and n > 2, a reduction or a broadcast takes ``2 (k - 1) + d`` rounds. An all-reduce takes::
 
         2 (2 (k - 1) + d) (a + m/(2 k) b)
 
-    which tends to ``2 m b``, like a ring, at a latency that grows with log n instead of n.
+    For large buffers this tends to ``2 m b``, like a ring, but its latency grows with log n, not n.
 
     Attributes
     ----------
@@ -188,9 +187,9 @@ class DoubleTreeAllReduce(Schedule):
         )
 
     def _fill_s(self, hop_of: HopOf) -> float:
-        """Return the time of the first pieces down the trees, less that of as many later ones.
+        """Return the time of the first pieces down the trees, less that of the same number later.
 
-        A member that is idle in a round goes on to its next one, so fast edges save time.
+        A member that is idle in a round starts its next one, so fast edges save time.
         """
         trees = double_tree(self.members)
         first_pieces = min(self.pieces, _PIECES_UNTIL_STEADY)
@@ -217,21 +216,21 @@ class DoubleTreeAllReduce(Schedule):
         return max(free_s) - first_pieces * max(map(sum, lanes_s))
 
     def _messages(self, position: int, up: bool) -> Iterator[Round]:
-        """Yield the rounds of a broadcast, or backwards those of a reduction."""
+        """Yield the rounds of a broadcast, or those of a reduction in reverse order."""
         trees = double_tree(self.members)
-        when: dict[int, tuple[list[Message], list[Message]]] = {}
+        rounds: dict[int, tuple[list[Message], list[Message]]] = {}
         for edge in trees.edges[position]:
             sender, receiver = (edge.child, edge.parent) if up else (edge.parent, edge.child)
             for piece in range(self.pieces):
                 number = edge.first_round + trees.lanes * piece
-                sends, receives = when.setdefault(number, ([], []))
+                sends, receives = rounds.setdefault(number, ([], []))
                 index = edge.tree * self.pieces + piece
                 if sender == position:
                     sends.append(Message(receiver, index, 1, up))
                 else:
                     receives.append(Message(sender, index, 1, up))
-        for number in sorted(when, reverse=up):
-            sends, receives = when[number]
+        for number in sorted(rounds, reverse=up):
+            sends, receives = rounds[number]
             yield Round(tuple(sends), tuple(receives))
 
     def alpha_beta_s(self, hop: Hop) -> float:

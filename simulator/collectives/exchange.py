@@ -16,10 +16,10 @@ from faultline.simulator.collectives.schedule import Hop, Message, Schedule, Sta
 
 @dataclass(frozen=True, slots=True)
 class PairwiseAllToAll(Schedule):
-    """In round i every member sends to the one i further on: ``(n - 1) (a + m/n b)``.
+    """In round i every member sends to the i-th member after it: ``(n - 1) (a + m/n b)``.
 
-    m is the size of a member's data for all n, itself included. Each edge carries one message, so
-    flows are the messages.
+    m is the size of a member's data for all n members, including itself. Each edge carries one
+    message, so each flow is a message.
     """
 
     @property
@@ -29,7 +29,7 @@ class PairwiseAllToAll(Schedule):
 
     @property
     def piece_bytes(self) -> float:
-        """An n-th of a member's buffer, which holds n of the n^2 pieces."""
+        """1/n of a member's buffer, which holds n of the n^2 pieces."""
         return self.size_bytes / self.members
 
     def stages(self, position: int) -> Iterator[Stage]:

@@ -19,11 +19,11 @@ class HalvingDoublingAllReduce(Schedule):
     """Exchange ever smaller halves with ever more distant peers, then reverse.
 
     With p the largest power of two up to n: ``2 log2(p) a + 2 (p - 1)/p m b``. If n is no power
-    of two, the first 2 (n - p) members form pairs: one of each hands its whole buffer to the other
-    before, and gets the result after; that adds ``2 (a + m b)``.
+    of two, the first 2 (n - p) members form pairs: one of each pair sends its whole buffer to the
+    other at first, and receives the result at the end; that adds ``2 (a + m b)``.
 
-    The largest halves go to the nearest peers, which share a scale-up domain where ranks are
-    packed. Each edge is used by one message a direction and stage, so flows are the messages.
+    The largest halves go to the nearest peers, which share a scale-up domain if ranks are packed.
+    Each edge carries one message per direction and stage, so each flow is a message.
     """
 
     @property
@@ -55,7 +55,7 @@ class HalvingDoublingAllReduce(Schedule):
         return Message(peer, 0, self.piece_count, adds)
 
     def _core(self, rank: int) -> Iterator[Stage]:
-        """Yield the stages of one of the p members that are left; `rank` numbers them."""
+        """Yield the stages of one of the p members that take part, by its number among them."""
         first, count = 0, self.piece_count
         halvings: list[tuple[int, Message, Message]] = []
         distance = 1

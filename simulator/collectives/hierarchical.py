@@ -2,8 +2,8 @@
 
 References
 ----------
-The scheme of BlueConnect (Cho et al. 2019, Proc. MLSys) with two levels, and what rail-optimised
-fabrics are built for: GPU k of a domain talks to GPU k of other domains only.
+BlueConnect with two levels (Cho et al. 2019, Proc. MLSys). Rail-optimised fabrics are built for it:
+GPU k of a domain communicates only with GPU k of other domains.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from faultline.simulator.collectives.schedule import Hop, Schedule, Stage
 class HierarchicalAllReduce(Schedule):
     """Reduce-scatter in each domain, ring all-reduce on each rail, all-gather in each domain.
 
-    For D domains of G members, inner edges (a', b') and outer ones (a, b)::
+    For D domains of G members, edges (a', b') inside domains and (a, b) between them::
 
         2 (G - 1) (a' + m/G b') + 2 (D - 1) (a + m/(G D) b)
 
-    which is two ring stages on m bytes and a ring all-reduce on m/G (Patarasu and Yuan 2009 for
-    each of them).
+    This is the time of two ring stages on m bytes and a ring all-reduce on m/G bytes (each as in
+    Patarasu and Yuan 2009).
 
     Attributes
     ----------
     domains : sequence of sequence of int
-        Positions of the members of each domain; all domains have the same number, in the order of
-        their rails.
+        Positions of the members of each domain, in the order of their rails; all domains have the
+        same number of members.
     """
 
     domains: Sequence[Sequence[int]] = ()

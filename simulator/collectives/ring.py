@@ -1,8 +1,8 @@
 """Rings: every member sends to its successor and receives from its predecessor, round by round.
 
 With latency a and bandwidth 1/b on every edge, n members and m bytes, a reduce-scatter or an
-all-gather takes ``(n - 1) a + (n - 1)/n m b`` and an all-reduce, which is one after the other,
-``2 (n - 1) a + 2 (n - 1)/n m b``. No all-reduce moves fewer bytes.
+all-gather takes ``(n - 1) a + (n - 1)/n m b``. An all-reduce is a reduce-scatter followed by an
+all-gather: ``2 (n - 1) a + 2 (n - 1)/n m b``. No all-reduce moves fewer bytes.
 
 References
 ----------
@@ -12,8 +12,10 @@ J. Parallel Distrib. Comput. 69(2).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from faultline.simulator.collectives.schedule import (
     Circle,
@@ -39,9 +41,9 @@ class Ring:
     first_piece : int
         Start of the ring's part of the buffer.
     block : int
-        Pieces that travel in a message; the part has ``block * len(ring)``.
+        Pieces of a message; the part has ``block * len(ring)`` of them.
     name : str
-        Tells this ring from others of the same stage.
+        Distinguishes this ring from others of the same stage.
     """
 
     ring: Sequence[int]
@@ -55,7 +57,7 @@ class Ring:
         return self._stage(scatters=True, gathers=False)
 
     def all_gather(self) -> Stage:
-        """Return the stage which gives everyone the block of each member's place."""
+        """Return the stage after which each member holds the blocks of all places."""
         return self._stage(scatters=False, gathers=True)
 
     def all_reduce(self) -> Stage:
@@ -87,7 +89,7 @@ class Ring:
         return self.ring[(self.place + 1) % count], self.ring[(self.place - 1) % count]
 
     def _rounds(self, offset: int, *, adds: bool) -> Iterator[Round]:
-        """Yield a round a neighbour: the block sent is the one that came in the round before."""
+        """Yield n - 1 rounds; each sends the block that the round before has received."""
         count, block = len(self.ring), self.block
         successor, predecessor = self._neighbours()
         outgoing = (self.place + offset) % count
@@ -102,27 +104,34 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class _WholeRing(Schedule):
-    """All members in one ring, a piece a member."""
+    """All members in one ring, with one piece per member."""
+
+    passes: ClassVar[int] = 1  # How often the pieces go round.
 
     @property
     def piece_count(self) -> int:
         return self.members
 
-    def _ring(self, position: int) -> Ring:
-        return Ring(range(self.members), position, 0, 1, "ring")
+    def stages(self, position: int) -> Iterator[Stage]:
+        if self.members > 1:
+            yield self._stage(Ring(range(self.members), position, 0, 1, "ring"))
+
+    @abstractmethod
+    def _stage(self, ring: Ring) -> Stage:
+        """Return the only stage of a member, given its ring."""
+
+    def alpha_beta_s(self, hop: Hop) -> float:
+        return self.passes * (self.members - 1) * hop.seconds(self.piece_bytes)
 
 
 class RingAllReduce(_WholeRing):
     """All-reduce: ``2 (n - 1) a + 2 (n - 1)/n m b`` (Patarasu and Yuan 2009)."""
 
     __slots__ = ()
+    passes = 2
 
-    def stages(self, position: int) -> Iterator[Stage]:
-        if self.members > 1:
-            yield self._ring(position).all_reduce()
-
-    def alpha_beta_s(self, hop: Hop) -> float:
-        return 2 * (self.members - 1) * hop.seconds(self.piece_bytes)
+    def _stage(self, ring: Ring) -> Stage:
+        return ring.all_reduce()
 
 
 class RingReduceScatter(_WholeRing):
@@ -130,12 +139,8 @@ class RingReduceScatter(_WholeRing):
 
     __slots__ = ()
 
-    def stages(self, position: int) -> Iterator[Stage]:
-        if self.members > 1:
-            yield self._ring(position).reduce_scatter()
-
-    def alpha_beta_s(self, hop: Hop) -> float:
-        return (self.members - 1) * hop.seconds(self.piece_bytes)
+    def _stage(self, ring: Ring) -> Stage:
+        return ring.reduce_scatter()
 
 
 class RingAllGather(_WholeRing):
@@ -143,9 +148,5 @@ class RingAllGather(_WholeRing):
 
     __slots__ = ()
 
-    def stages(self, position: int) -> Iterator[Stage]:
-        if self.members > 1:
-            yield self._ring(position).all_gather()
-
-    def alpha_beta_s(self, hop: Hop) -> float:
-        return (self.members - 1) * hop.seconds(self.piece_bytes)
+    def _stage(self, ring: Ring) -> Stage:
+        return ring.all_gather()

@@ -1,8 +1,8 @@
 """Simulates a schedule as messages between the rank actors that take part in it.
 
-All bytes of an edge in the rounds of a stage are one message, and the latencies of the other rounds
-are added: the same time if the edges of a stage are equal. Tests compare it with every message of
-the algorithm.
+All bytes of an edge in the rounds of a stage are sent as one message, and the latencies of the
+other rounds are added. If the edges of a stage are equal, this takes the same time. Tests compare
+it with simulations of every message of the algorithm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Collective:
     hosts : sequence of str
         Host of each member, by its position.
     tag : str
-        Names the mailboxes; collectives that run at the same time need tags of their own.
+        Prefix of the mailboxes' names; collectives that run at the same time need different tags.
     """
 
     def __init__(self, schedule: Schedule, hosts: Sequence[str], tag: str) -> None:
@@ -79,16 +79,16 @@ class Collective:
     ) -> None:
         """Send and receive at once, and wait for all of it."""
         self.messages += len(sends)
-        # SimGrid counts whole bytes, and loses messages without any.
-        going = [
-            self._mailbox(position, one.peer).put_async(
-                None, max(1, round(one.pieces * self.schedule.piece_bytes))
+        # SimGrid counts whole bytes, and loses messages of 0 bytes.
+        pending = [
+            self._mailbox(position, sent.peer).put_async(
+                None, max(1, round(sent.pieces * self.schedule.piece_bytes))
             )
-            for one in sends
+            for sent in sends
         ]
-        going += [self._mailbox(one.peer, position).get_async() for one in receives]
-        for message in going:
-            message.wait()
+        pending += [self._mailbox(received.peer, position).get_async() for received in receives]
+        for communication in pending:
+            communication.wait()
 
     def _mailbox(self, sender: int, receiver: int) -> simgrid.Mailbox:
         return simgrid.Mailbox.by_name(f"{self._tag}:{sender}>{receiver}")
@@ -97,9 +97,9 @@ class Collective:
 class _Gathering:
     """Members of a circle whose flows have ended.
 
-    In the algorithm each round of a member waits for its peers' previous round, so no member
-    finishes without all of the circle. Flows do not wait, so this class adds the wait. If all flows
-    end together, no member has to wait, and it costs nothing.
+    In the algorithm each round of a member waits for its peers' previous round, so no member of the
+    circle finishes before all others can. Flows do not wait, so this class adds the wait. If all
+    flows end together, no member has to wait.
     """
 
     def __init__(self, members: int) -> None:

@@ -21,9 +21,9 @@ class Message(NamedTuple):
     peer : int
         Position of the other end.
     first_piece, pieces : int
-        Which pieces, and how many.
+        The first piece, and the number of pieces.
     adds : bool
-        Whether the receiver adds them to its own, or puts them in their place.
+        Whether the receiver adds them to its own pieces, or replaces these.
     """
 
     peer: int
@@ -40,16 +40,16 @@ class Round(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Pieces that cross one edge of the algorithm in all rounds of a stage together.
+    """All pieces that cross one edge of the algorithm in the rounds of a stage.
 
     Attributes
     ----------
     peer : int
         Position of the other end.
     pieces : float
-        How many.
+        Number of pieces.
     lane : int
-        Edges of different lanes take turns: round by round, or a whole flow after the other.
+        Edges of different lanes take turns: by rounds, or as one whole flow after the other.
     """
 
     peer: int
@@ -58,7 +58,7 @@ class Share(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """Members that finish a stage together or not at all: a name, and their number."""
+    """Members that finish a stage only together: a name, and their number."""
 
     name: str
     members: int
@@ -88,15 +88,15 @@ class Stage:
     rounds : callable
         Returns the rounds.
     sends, receives : tuple of Share
-        The same as one steady flow an edge.
+        The messages of all rounds as one flow per edge.
     latency_steps : int
-        Latencies that the rounds of each lane have beyond the one of its flow.
+        Number of latencies in the rounds of each lane, less the one of its flow.
     fill_s : callable, optional
-        Returns how long it takes until a pipeline is full, in seconds, from the hops of its edges;
-        None without a pipeline.
+        Returns the time to fill a pipeline, in seconds, from the hops of its edges; None without a
+        pipeline.
     circle : Circle, optional
-        Members whose flows must end before a flow counts. None if the stage is a single round: then
-        the flow is the message, and waits for no other.
+        Members whose flows must all end before any of them finishes the stage. None for a single
+        round: its flow is the message, which waits for no other.
     """
 
     rounds: Callable[[], Iterable[Round]]
@@ -108,10 +108,10 @@ class Stage:
 
 
 def single_round(sends: tuple[Message, ...] = (), receives: tuple[Message, ...] = ()) -> Stage:
-    """Return the stage of one round; without messages the member has nothing to do in it."""
-    only = Round(sends, receives)
+    """Return a stage of one round; without messages the member is idle in it."""
+    single = Round(sends, receives)
     return Stage(
-        lambda: (only,),
+        lambda: (single,),
         tuple(Share(message.peer, message.pieces) for message in sends),
         tuple(Share(message.peer, message.pieces) for message in receives),
     )
@@ -121,8 +121,8 @@ def single_round(sends: tuple[Message, ...] = (), receives: tuple[Message, ...] 
 class Schedule(ABC):
     """A collective by one algorithm, for `members` members and a buffer of `size_bytes` bytes.
 
-    The buffer is the larger one of a member's two, as nccl-tests counts it: an all-gather of n
-    members makes `size_bytes` out of n parts, a reduce-scatter leaves an n-th of it.
+    As in nccl-tests, this is the larger of a member's two buffers: an all-gather of n members makes
+    `size_bytes` out of n parts, and a reduce-scatter leaves 1/n of it.
     """
 
     members: int
@@ -131,7 +131,7 @@ class Schedule(ABC):
     @property
     @abstractmethod
     def piece_count(self) -> int:
-        """Into how many equal pieces the buffer is cut."""
+        """Number of equal pieces of the buffer."""
 
     @property
     def piece_bytes(self) -> float:
@@ -144,4 +144,4 @@ class Schedule(ABC):
 
     @abstractmethod
     def alpha_beta_s(self, hop: Hop) -> float:
-        """Return the time on an uncontended fabric whose edges all are `hop`, in seconds."""
+        """Return the seconds on an uncontended fabric, all of whose edges are `hop`."""

@@ -1,7 +1,7 @@
-"""A pattern written out: activities of its ranks, and which waits for which.
+"""The graph of a pattern: the activities of its ranks, and which of them wait for which.
 
-An activity is a computation, a message or a meeting point, which takes no time. It begins once all
-it waits for have ended.
+An activity is a computation, a message, or a meeting point, which takes no time. It begins when all
+activities that it waits for have ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rank(NamedTuple):
 
 
 Ring = tuple[tuple[Rank, Rank, float], ...]
-"""Senders and receivers of a ring, and how much of it is between them."""
+"""Senders and receivers of a ring, and the share of the bytes between them."""
 
 
 class Activity(NamedTuple):
@@ -44,10 +44,10 @@ class Activity(NamedTuple):
     peer : Rank or None
         The rank that receives; None for a computation.
     amount : float
-        FLOP, or bytes; for a ring, how often it pays a latency besides that of a message.
+        FLOP, or bytes; for a `ring`, the number of latencies beyond that of its messages.
     ring : tuple of (Rank, Rank, float)
-        Senders and receivers of a ring of which this is latency alone, at the mean of its routes;
-        with the share of each in the mean.
+        If not empty, the activity is the latency of a ring, taken as the mean over its routes:
+        sender, receiver and share in the mean of each.
     """
 
     kind: Kind
@@ -59,7 +59,7 @@ class Activity(NamedTuple):
 
 @dataclass(slots=True)
 class ActivityGraph:
-    """Activities, and by their numbers which must have ended before each begins."""
+    """Activities, and for each the numbers of those that must have ended before it begins."""
 
     activities: list[Activity] = field(default_factory=list)
     waits_for: list[tuple[int, ...]] = field(default_factory=list)
@@ -73,15 +73,15 @@ class ActivityGraph:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The ranks that are simulated, and represent all equal ranks.
+    """The ranks that are simulated; each represents all ranks equal to it.
 
     Attributes
     ----------
     replicas, positions : tuple of int
         The replicas and tensor-parallel positions that are simulated.
     closes : bool
-        Whether tensor-parallel rings close among the simulated positions, if there are several;
-        else messages go to their true receivers, simulated or not.
+        Whether tensor-parallel rings close among the simulated positions, if there are several.
+        Otherwise messages go to their true receivers, simulated or not.
     """
 
     replicas: tuple[int, ...]
@@ -104,7 +104,7 @@ class Fold:
         """Return the messages between replicas that are simulated.
 
         If rings close, this includes messages from replicas that are not simulated: such a message
-        leaves when the replica's equal sends.
+        leaves when the replica that represents its sender sends.
         """
         simulated = set(self.replicas)
         return [
@@ -128,21 +128,21 @@ def passes_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
     return graph
 
 
-def meet(graph: ActivityGraph, numbers: tuple[int, ...], where: Rank) -> tuple[int, ...]:
-    """Let several activities be waited for as one."""
+def meet(graph: ActivityGraph, numbers: tuple[int, ...], rank: Rank) -> tuple[int, ...]:
+    """Return one activity that ends when all of several have; it is added if there are several."""
     if len(numbers) < 2:
         return numbers
-    return (graph.add(Activity("meeting", where, None, 0.0), numbers),)
+    return (graph.add(Activity("meeting", rank, None, 0.0), numbers),)
 
 
 def pay_latencies(
     graph: ActivityGraph, kind: Kind, ring: Ring, hops: float, messages: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Let a ring pay its latencies behind its messages, which have paid one."""
-    here = ring[0][0]
+    """Add the latencies of a ring after its messages, which include the first of them."""
+    rank = ring[0][0]
     if hops <= 1.0:
-        return meet(graph, messages, here)
-    return (graph.add(Activity(kind, here, None, hops - 1.0, ring), messages),)
+        return meet(graph, messages, rank)
+    return (graph.add(Activity(kind, rank, None, hops - 1.0, ring), messages),)
 
 
 class _Replica:
@@ -153,7 +153,7 @@ class _Replica:
     ) -> None:
         self._pattern, self._fold = pattern, fold
         simulated = set(fold.replicas)
-        # Its own messages, and messages from ranks that are not simulated.
+        # Messages that it sends, and messages to it from replicas that are not simulated.
         self._edges = [
             [
                 edge
@@ -184,9 +184,9 @@ class _Replica:
         return stage_passes(stage, pattern.pipeline, pattern.virtual_stages, pattern.micro_batches)
 
     def _in_order(self) -> Iterator[tuple[int, Pass]]:
-        """Yield passes of all stages, each behind the one that its input comes from.
+        """Yield the passes of all stages, each after the pass that its input comes from.
 
-        Stages of one node take turns.
+        Stages on the same node take turns.
         """
         waiting = {stage: deque(self._passes(stage)) for stage in range(self._pattern.pipeline)}
         written: set[Pass | None] = {None}
@@ -200,7 +200,7 @@ class _Replica:
                     yield stage, queue.popleft()
 
     def _input_of(self, pass_: Pass) -> Pass | None:
-        """Return the pass whose result this one needs; None for the first part's forward pass."""
+        """Return the pass whose result a pass needs; None for a forward pass of the first part."""
         if self._ordered:
             return self._ordered.input_of(pass_)
         last = len(self._pattern.parts) - 1
@@ -213,14 +213,11 @@ class _Replica:
 
     def _write(self, stage: int, pass_: Pass) -> None:
         pattern, graph, fold = self._pattern, self._graph, self._fold
-        work = pattern.parts[pass_.part]
-        forward = pass_.forward
-        flop = work.forward_flop if forward else work.backward_flop
-        tensor = work.forward_tensor_bytes if forward else work.backward_tensor_bytes
-        context = work.forward_context_bytes if forward else work.backward_context_bytes
+        part, forward = pattern.parts[pass_.part], pass_.forward
+        flop, tensor, context, tensor_hops, context_hops = (
+            part.forward if forward else part.backward
+        )
         needed = self._ordered.input_of(pass_) if self._ordered else None
-        tensor_hops = work.forward_tensor_hops if forward else work.backward_tensor_hops
-        context_hops = work.forward_context_hops if forward else work.backward_context_hops
         if self._ordered and not forward:
             flop *= self._ordered.share_of_backward(pass_)
             tensor, context = (0.0, 0.0) if pass_.weights else (tensor, context)
@@ -250,18 +247,19 @@ class _Replica:
             if self._ordered:
                 self._done[pass_, rank.position] = before
             free = self._send(rank, pass_, before)
-            if forward and work.beside_flop:
-                free = (graph.add(Activity("compute", rank, None, work.beside_flop), free),)
+            if forward and part.beside_flop:
+                free = (graph.add(Activity("compute", rank, None, part.beside_flop), free),)
             self._free[self._node(stage), rank.position] = free
 
     def _node(self, stage: int) -> int:
-        """Return the replicas whose GPUs do a stage."""
+        """Return the stage whose GPUs compute a stage."""
         return self._pattern.nodes[stage] if self._pattern.nodes else stage
 
     def _hide(self, rank: Rank, pass_: Pass, waits_for: tuple[int, ...]) -> tuple[int, ...]:
         """Send the messages hidden behind a pass: weights, or gradients of its part.
 
-        Return the activities that the next pass awaits; only the step's end awaits gradients.
+        Returns the activities that the next pass waits for; only the step's end waits for
+        gradients.
         """
         pattern, graph, stage = self._pattern, self._graph, rank.stage
         if not (pass_.micro_batch == 0 if pass_.forward else self._is_last(stage, pass_)):
@@ -269,7 +267,7 @@ class _Replica:
         hidden = pattern.hidden_weight_bytes if pass_.forward else pattern.hidden_gradient_bytes
         part = 1.0 / pattern.virtual_stages
         if hidden and hidden[stage] > 0.0:
-            # Parts are gathered one after the other; a pass lasts as long as its own.
+            # Parts are gathered one after the other; a pass waits for its own part only.
             before = self._gathered.get(rank, ()) if pass_.forward else waits_for
             messages = tuple(
                 graph.add(
@@ -294,27 +292,24 @@ class _Replica:
         return ()
 
     def _is_last(self, stage: int, pass_: Pass) -> bool:
-        """Return whether the gradients of a part are all there with a backward pass."""
+        """Return whether the gradients of a part are complete after a backward pass."""
         if self._ordered:
             return pass_ == self._ordered.stages[stage][-1]
         return pass_.micro_batch == self._pattern.micro_batches - 1
 
     def _send(self, rank: Rank, pass_: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
-        """Send a pass's result; return the activities that its rank awaits before the next one."""
+        """Send a pass's result; return the activities that its rank's next pass waits for."""
         if self._ordered:
             for follows in self._ordered.receivers(pass_):
                 done = self._send_to(rank, follows, done)
             return done
-        last = len(self._pattern.parts) - 1
-        to_part = pass_.part + (1 if pass_.forward else -1)
-        if pass_.forward and pass_.part == last:
+        part = pass_.part + (1 if pass_.forward else -1)
+        if not 0 <= part < len(self._pattern.parts):
             return done
-        if to_part < 0:
-            return done
-        return self._send_to(rank, Pass(pass_.forward, to_part, pass_.micro_batch), done)
+        return self._send_to(rank, Pass(pass_.forward, part, pass_.micro_batch), done)
 
     def _send_to(self, rank: Rank, follows: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
-        """Send the input of a following pass; return the activities that the sender awaits."""
+        """Send the input of a pass; return the activities that the sender waits for."""
         pattern = self._pattern
         stage = follows.part % pattern.pipeline
         if self._node(stage) == self._node(rank.stage):

@@ -1,11 +1,12 @@
 """Passes of a pipeline in given orders, in which stages may have unequal micro-batches.
 
-If a stage has more or fewer micro-batches than its neighbour, its k-th goes with the neighbour's of
-the same place. Some of them belong to other pipelines, which send as many bytes.
+If a stage has more or fewer micro-batches than its neighbour, its k-th one is paired with the
+neighbour's at the same share of the step. Some of them belong to other pipelines, which send the
+same bytes.
 
-Without a barrier between steps, time counts from each stage's own beginning. A stage begins one
+Without a barrier between steps, each stage counts time from its own start. A stage starts one
 forward pass after the stage before it. So messages from that stage were sent one pass earlier, and
-messages from the next stage one pass later, if that stage has not been idle meanwhile.
+messages from the next stage one pass later, unless that stage was idle in between.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _IDLE = "."
 class OrderedPasses:
     """The passes of each stage, in order.
 
-    An order has F, B, W for weight gradients that come apart, and a dot where the stage waits. If
-    passes are `staggered`, there is no barrier between steps.
+    An order consists of F, B, W (weight gradients, if these are a pass of their own) and dots, at
+    which the stage waits. If passes are `staggered`, there is no barrier between steps.
     """
 
     def __init__(self, orders: Sequence[str], staggered: bool) -> None:
@@ -43,7 +44,7 @@ class OrderedPasses:
         return passes
 
     def share_of_backward(self, pass_: Pass) -> float:
-        """Return the share of its stage's backward work that a pass is."""
+        """Return the share of its stage's backward work that a pass does."""
         return 0.5 if self._splits[pass_.part] else 1.0
 
     def input_of(self, pass_: Pass) -> Pass | None:

@@ -10,7 +10,7 @@ from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 
 MOST_RANKS_APART = 256
-"""In larger jobs one group represents all that are alike: a task takes 8 kB of memory, and SimGrid
+"""In larger jobs one group represents all equal groups: a task takes 8 kB of memory, and SimGrid
 spends more time on each task the more tasks run at once."""
 
 
@@ -25,7 +25,7 @@ class PlacedStep:
     names : tuple of str
         GPU hosts in the order of the ranks: positions first, then stages, then replicas.
     version : int
-        Raised when the same step is simulated otherwise: caches of times know steps by all this.
+        Part of the keys of cached times: raised when the same step is simulated differently.
     """
 
     pattern: StepPattern
@@ -34,7 +34,7 @@ class PlacedStep:
 
     @classmethod
     def in_order(cls, pattern: StepPattern, names: Sequence[str]) -> PlacedStep:
-        """Place a step on the first GPUs of a platform, so that a replica's are neighbours."""
+        """Place a step on the first GPUs of a platform; those of a replica are neighbours."""
         return cls(pattern, tuple(names[: pattern.data * pattern.pipeline * pattern.tensor]))
 
     def slower(self, factor: float) -> PlacedStep:
@@ -49,15 +49,15 @@ class PlacedStep:
     def with_first(
         self, groups: Sequence[int], alike: Callable[[Iterable[str]], Mapping[str, str]]
     ) -> PlacedStep:
-        """Return the step with some groups as its first ones, on hosts that are alike.
+        """Return the step with `groups` as its first groups, on equivalent hosts.
 
-        `alike` returns which hosts stand for theirs.
+        `alike` returns an equivalent host for each of some hosts.
         """
         size = len(self.names) // self.groups
-        theirs = [self.names[group * size : (group + 1) * size] for group in groups]
-        names = [name for each in theirs for name in each]
-        stand_ins = alike(names)
-        first = [stand_ins[name] for name in names]
+        hosts = (self.names[group * size : (group + 1) * size] for group in groups)
+        names = [name for each in hosts for name in each]
+        equivalents = alike(names)
+        first = [equivalents[name] for name in names]
         idle = [name for name in self.names if name not in {*first}]
         return replace(self, names=(*first, *idle[: len(self.names) - len(first)]))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
+from operator import add
 from typing import NamedTuple
 
 from faultline.strategies.rerouted_schedule import SplitBackward
@@ -28,13 +29,13 @@ class RingEdge(NamedTuple):
 def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
     """Return the messages of a collective's members, given the domain of each.
 
-    NCCL cuts a collective into rings, as many as the domain with the fewest members has. Each ring
-    passes all members of a domain and leaves it by another member's adapter. So a member sends to
-    its neighbour in the domain, and its part of the bytes to the member of its place in the next
-    domain.
+    NCCL cuts a collective into one ring per member of the smallest domain. Each ring passes all
+    members of a domain and leaves it through the adapter of a different member. So a member sends
+    to its neighbour in the domain, and its part of the bytes to the member at the same place in the
+    next domain.
 
-    An adapter carries 1/n of the bytes for n members in each domain. So a domain sends as many
-    bytes as a ring of single GPUs would, once.
+    With n members in each domain, an adapter carries 1/n of the bytes. So a domain sends the same
+    bytes as a single GPU in a ring of GPUs.
     """
     members: dict[Hashable, list[int]] = {}
     for member, domain in enumerate(domains):
@@ -55,58 +56,64 @@ def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
     return tuple(edges)
 
 
+class PassWork(NamedTuple):
+    """A pass of one micro-batch over one part of the model, for each tensor-parallel rank."""
+
+    flop: float = 0.0  # Computation that the GPU's host executes.
+    # Bytes that a rank sends to the next in the rings of its tensor-parallel group, and in the ring
+    # that shares its sequences.
+    tensor_bytes: float = 0.0
+    context_bytes: float = 0.0
+    # Number of latencies to the next rank that these rings take, one after the other.
+    tensor_hops: float = 0.0
+    context_hops: float = 0.0
+
+    def then(self, other: PassWork) -> PassWork:
+        """Return the work of both passes, one after the other."""
+        return PassWork(*map(add, self, other))
+
+    def scaled(self, factor: float) -> PassWork:
+        """Return a multiple of the work."""
+        return PassWork(*(amount * factor for amount in self))
+
+    def slower(self, factor: float) -> PassWork:
+        """Return work that takes `factor` times as long to compute."""
+        return self._replace(flop=self.flop * factor)
+
+
+_NO_WORK = PassWork()
+
+
 @dataclass(frozen=True, slots=True)
 class PartWork:
-    """One micro-batch on one part of the model, for each of its tensor-parallel ranks.
+    """One micro-batch on one part of the model."""
 
-    Attributes
-    ----------
-    forward_flop, backward_flop : float
-        Computation, as the GPU's host is given it.
-    forward_tensor_bytes, backward_tensor_bytes : float
-        Bytes that each rank sends to the next in the rings of its tensor-parallel group.
-    forward_context_bytes, backward_context_bytes : float
-        Bytes that each rank sends to the next in the ring that shares its sequences.
-    beside_flop : float
-        Computation behind the forward pass that only its rank's next pass waits for.
-    forward_tensor_hops, backward_tensor_hops : float
-        Latencies of a message to the next rank that these rings pay, one after the other.
-    forward_context_hops, backward_context_hops : float
-        The same of the ring that shares sequences.
-    """
-
-    forward_flop: float
-    backward_flop: float
-    forward_tensor_bytes: float = 0.0
-    backward_tensor_bytes: float = 0.0
-    forward_context_bytes: float = 0.0
-    backward_context_bytes: float = 0.0
+    forward: PassWork = _NO_WORK
+    backward: PassWork = _NO_WORK
+    # Computation after the forward pass for which only the next pass of the same rank waits.
     beside_flop: float = 0.0
-    forward_tensor_hops: float = 0.0
-    backward_tensor_hops: float = 0.0
-    forward_context_hops: float = 0.0
-    backward_context_hops: float = 0.0
 
     def __add__(self, other: PartWork) -> PartWork:
-        """Return both, one behind the other."""
-        return PartWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        """Return the work of both parts, one after the other."""
+        return PartWork(
+            self.forward.then(other.forward),
+            self.backward.then(other.backward),
+            self.beside_flop + other.beside_flop,
+        )
 
     def scaled(self, factor: float) -> PartWork:
         """Return a multiple of the work."""
-        return PartWork(*(amount * factor for amount in astuple(self)))
+        passes = (self.forward.scaled(factor), self.backward.scaled(factor))
+        return PartWork(*passes, self.beside_flop * factor)
 
     def slower(self, factor: float) -> PartWork:
         """Return work that takes `factor` times as long to compute."""
-        return replace(
-            self,
-            forward_flop=self.forward_flop * factor,
-            backward_flop=self.backward_flop * factor,
-            beside_flop=self.beside_flop * factor,
-        )
+        passes = (self.forward.slower(factor), self.backward.slower(factor))
+        return PartWork(*passes, self.beside_flop * factor)
 
 
 class Held(NamedTuple):
-    """The work of a rank for its weights, besides the passes; see `StepPattern`."""
+    """The work of a rank for its weights outside of the passes; see `StepPattern`."""
 
     hidden_gradient_bytes: float = 0.0
     gradient_bytes: float = 0.0
@@ -116,7 +123,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LayerCut:
-    """How the parts of a model are made of layers, so that they can be cut otherwise.
+    """The layers of a model's parts, so that the model can be cut into other parts.
 
     Attributes
     ----------
@@ -137,8 +144,8 @@ class LayerCut:
 class StepPattern:
     """The work of a job's ranks in a step.
 
-    A rank has a replica, a stage and a tensor-parallel position. Part v p + s of the model is the
-    v-th on stage s of p.
+    A rank has a replica, a stage and a tensor-parallel position. With p stages, part v p + s of the
+    model is the v-th part on stage s.
 
     Attributes
     ----------
@@ -151,31 +158,31 @@ class StepPattern:
     parts : tuple of PartWork
         The parts of the model, in order; a multiple of the stages.
     send_bytes : float
-        Activations of a micro-batch, or their gradients, from a rank to its peer in the next stage.
+        Bytes of a micro-batch's activations, or of their gradients, from a rank to its peer in the
+        next stage.
     send_blocks : float
         Share of a send during which its sender does nothing else.
     hidden_gradient_bytes : tuple of float
-        By stage: bytes of each rank to other replicas while its last micro-batch is computed,
-        an equal part of it for each of the stage's parts of the model.
+        By stage: bytes that each rank sends to other replicas while its last micro-batch is
+        computed, in equal shares for the stage's parts of the model.
     gradient_bytes : tuple of float
-        The same, behind that.
+        By stage: bytes that each rank sends to other replicas after the passes.
     optimizer_flop : tuple of float
         By stage: computation of the optimizer.
     hidden_weight_bytes : tuple of float
-        The same as `hidden_gradient_bytes`, while its first micro-batch is computed: updated
-        weights, without which no second one begins. Nothing if empty.
+        By stage: bytes of updated weights that each rank sends to other replicas while its first
+        micro-batch is computed. The second one waits for them. Empty if there are none.
     nodes : tuple of int
-        By stage: the stage whose GPUs do it, if some do several; each its own if empty.
+        By stage: the stage whose GPUs compute it. Empty if each stage has GPUs of its own.
     layers : LayerCut or None
         The layers of the parts, if known.
     resharded : tuple of tuples of (int, int, float)
-        By stage: which position sends which other how many bytes of gradients while its last
-        micro-batch goes backward, so that fewer ranks have all of them. Nothing if empty.
+        By stage: sender, receiver and bytes of gradients that positions send to fewer positions
+        during the backward pass of the last micro-batch. Empty if there are none.
     rings : tuple of tuple of RingEdge
-        By stage: sender, receiver and share of the bytes between replicas; each all
-        of them to the next one if empty.
+        By stage: messages between replicas. If empty, each replica sends all bytes to the next.
     orders, staggered
-        As in `strategies.step_shares.Pipeline`; a stage then has one part.
+        As in `strategies.step_shares.Pipeline`; each stage then has one part.
     split : SplitBackward or None
         How pipelines without orders of their own split their backward pass; None for 1F1B.
     """
@@ -201,9 +208,9 @@ class StepPattern:
     split: SplitBackward | None = None
 
     def scheduled(self) -> StepPattern:
-        """Return the step with the orders of its schedule, unless it has some.
+        """Return the step with the orders of its schedule, unless it has orders already.
 
-        Stages that share a node cannot each count time from their own beginning.
+        Stages that share a node cannot be staggered.
         """
         if self.split is None or self.orders:
             return self
@@ -218,7 +225,7 @@ class StepPattern:
         return replace(self, parts=tuple(part.slower(factor) for part in self.parts), layers=layers)
 
     def gradient_vector_bytes(self, sent_bytes: float) -> float:
-        """Return the gradients of all ranks of a stage, from the bytes of each in rings of all."""
+        """Return the bytes of a stage's gradients, given those that each rank sends in its ring."""
         return sent_bytes * self.tensor / 2 / (1.0 - 1.0 / self.data) if self.data > 1 else 0.0
 
     def edges(self, stage: int) -> tuple[RingEdge, ...]:
@@ -238,7 +245,7 @@ class StepPattern:
     @property
     def stage_flop(self) -> list[float]:
         """The computation of a rank of each stage for a micro-batch."""
-        parts = [part.forward_flop + part.backward_flop + part.beside_flop for part in self.parts]
+        parts = [part.forward.flop + part.backward.flop + part.beside_flop for part in self.parts]
         return [sum(parts[stage :: self.pipeline]) for stage in range(self.pipeline)]
 
     @property
@@ -254,25 +261,23 @@ class StepPattern:
         Raises
         ------
         ValueError
-            If nothing is known of its layers.
+            If its layers are unknown.
         """
         if self.layers is None:
-            raise ValueError("the step says nothing of the model's layers")
+            raise ValueError("the layers of the step's model are unknown")
         layer, first, last = self.layers.work, self.parts[0], self.parts[-1]
-        # Work of the ends besides their layers: the output, and the gathering at a border.
+        # The work of the first and last part beyond their layers: output, and all-gathers between
+        # parts.
         output = last + layer.scaled(-self.layers.counts[-1])
         border = first + layer.scaled(-self.layers.counts[0])
-        forward_gather = backward_gather = PartWork(0.0, 0.0)
+        forward_gather = backward_gather = PartWork()
         if len(self.parts) > 1:
-            forward_gather = replace(
-                forward_gather,
-                forward_tensor_bytes=output.forward_tensor_bytes,
-                forward_tensor_hops=output.forward_tensor_hops,
+            received, sent = output.forward, border.backward
+            forward_gather = PartWork(
+                PassWork(tensor_bytes=received.tensor_bytes, tensor_hops=received.tensor_hops)
             )
-            backward_gather = replace(
-                backward_gather,
-                backward_tensor_bytes=border.backward_tensor_bytes,
-                backward_tensor_hops=border.backward_tensor_hops,
+            backward_gather = PartWork(
+                backward=PassWork(tensor_bytes=sent.tensor_bytes, tensor_hops=sent.tensor_hops)
             )
         parts = []
         for place, count in enumerate(counts):
@@ -282,7 +287,7 @@ class StepPattern:
             if place < len(counts) - 1:
                 part += backward_gather
             else:
-                part += PartWork(output.forward_flop, output.backward_flop)
+                part += PartWork(PassWork(output.forward.flop), PassWork(output.backward.flop))
             parts.append(part)
         return tuple(parts)
 
@@ -307,14 +312,15 @@ class StepPattern:
 
 
 def resharding(vector: float, degree: int, lowest: int) -> Iterator[tuple[int, int, float]]:
-    """Yield sender, receiver and size: shards of ranks beyond the lowest degree, dealt out evenly.
+    """Yield messages by sender, receiver and bytes that reshard a vector to the lowest degree.
 
-    Given the bytes of a vector over all ranks.
+    The ranks beyond that degree send their shards to the others in equal amounts. `vector` is in
+    bytes over all ranks.
     """
     own, spares = vector / degree, degree - lowest
-    gets = own * spares / lowest
+    added = own * spares / lowest
     for spare in range(spares):
         for core in range(lowest):
-            amount = min((spare + 1) * own, (core + 1) * gets) - max(spare * own, core * gets)
+            amount = min((spare + 1) * own, (core + 1) * added) - max(spare * own, core * added)
             if amount > 1e-9 * own:
                 yield lowest + spare, core, amount

@@ -43,10 +43,11 @@ class StepShares(NamedTuple):
     pipelines : tuple of Pipeline
         Pipelines that differ from those of an undisturbed step.
     stack_size : int
-        Shard types that each computes in one go.
+        Shard types that each member computes in one go.
     gathers, reduces : bool
-        Whether weights hide behind this round's passes, and gradients: of several rounds in a step,
-        behind those of the first, and of the last. Gradients that do not are exchanged afterwards.
+        Whether weights hide behind this round's passes, and whether gradients do. In a step of
+        several rounds, weights hide in the first and gradients in the last. Gradients that do not
+        hide are exchanged afterwards.
     """
 
     members: tuple[int, ...]
@@ -56,7 +57,7 @@ class StepShares(NamedTuple):
     reduces: bool = True
 
     def computing(self, groups: Collection[int]) -> tuple[int, ...]:
-        """Return the members that recompute the work of some groups: all, if one of these idles."""
+        """Return the members that recompute the work of `groups`: all if one of these is idle."""
         idle = {one.group for one in self.pipelines if not one.stages}
         return tuple(sorted(groups)) if idle.isdisjoint(groups) else self.members
 
@@ -66,7 +67,7 @@ class StepShares(NamedTuple):
         return self._replace(members=members, pipelines=pipelines)
 
     def exposed(self) -> StepShares:
-        """Return the shares without hidden messages: weights are present, gradients wait."""
+        """Return the shares without hidden messages: gradients are exchanged after the passes."""
         return self._replace(gathers=False, reduces=False)
 
     def of_round(self, number: int, rounds: int) -> StepShares:
@@ -76,30 +77,30 @@ class StepShares(NamedTuple):
         )
 
     def dealt(self, deal: Sequence[tuple[int, int]], pipeline: int, tensor: int) -> StepShares:
-        """Return the shares if some groups have been dealt other micro-batches.
+        """Return the shares after some groups were dealt more or fewer micro-batches.
 
-        Others have as many as usual, on all stages and positions of a group.
+        `deal` has the micro-batches of each such group, for all its stages and positions.
         """
-        theirs = (
+        dealt = (
             reduced_pipeline(group, pipeline, share, tensor) if share else idle(group)
             for group, share in deal
         )
-        return self._replace(pipelines=(*self.pipelines, *theirs))
+        return self._replace(pipelines=(*self.pipelines, *dealt))
 
     @property
     def working(self) -> list[int]:
-        """Groups with something to do, in an order that is one for steps that differ by names.
+        """Groups that are not idle, in an order that does not depend on their numbers.
 
-        Those that do something else than in an undisturbed step come first.
+        Groups whose work differs from an undisturbed step come first.
         """
         idle = {one.group for one in self.pipelines if not one.stages}
         changed = [one for one in self.pipelines if one.stages]
-        changed.sort(key=lambda one: (str(_seen_from_itself(one)), one.group))
+        changed.sort(key=lambda one: (str(_with_relative_nodes(one)), one.group))
         first = [one.group for one in changed]
         return [*first, *(group for group in self.members if group not in idle.union(first))]
 
     def renamed(self, working: Sequence[int], groups: int) -> StepShares:
-        """Return the same shares with the working members renumbered from 0, in this order."""
+        """Return the same shares with the groups `working` renumbered from 0, in this order."""
         order = [*working, *(group for group in range(groups) if group not in {*working})]
         place = {group: number for number, group in enumerate(order)}
         changed = {one.group: one for one in self.pipelines if one.stages}
@@ -117,7 +118,7 @@ class StepShares(NamedTuple):
         return self._replace(members=tuple(range(len(working))), pipelines=pipelines)
 
 
-def _seen_from_itself(pipeline: Pipeline) -> Pipeline:
-    """Return a pipeline with its nodes numbered from its own group on."""
+def _with_relative_nodes(pipeline: Pipeline) -> Pipeline:
+    """Return a pipeline with the groups of its nodes counted from its own group."""
     stages = (one._replace(group=one.group - pipeline.group) for one in pipeline.stages)
     return replace(pipeline, group=0, stages=tuple(stages))

@@ -12,10 +12,10 @@ from faultline.simulator.pattern.teams import Team, Teams
 def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
     """Return the work after the passes: gradients of ranks with the same weights, the optimizer.
 
-    Weights with the same holders go round in the same rings: one message to each neighbour; with
-    all of them under way, each takes as long as its ring, but for the latencies of the hops that
-    follow the first. Where degrees differ, replicas of a higher one have resharded to the lowest
-    behind their passes, and reshard back behind the ring (Arfeen et al. 2025, arXiv 2504.06095);
+    Weights with the same holders share their rings: one message to each neighbour. All messages of
+    a ring are sent at once, so each takes as long as the ring, except for the latencies of the hops
+    after the first. If degrees differ, replicas of a higher degree have resharded to the lowest
+    during their passes, and reshard back after the ring (Arfeen et al. 2025, arXiv 2504.06095);
     then all tensor-parallel `positions` are simulated.
     """
     graph, ready = ActivityGraph(), dict[Rank, tuple[int, ...]]()
@@ -31,8 +31,8 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
         stepped: set[tuple[tuple[int, int], tuple[int, ...]]] = set()
         for team in teams.teams:
             for stage, flop in enumerate(team.pattern.optimizer_flop):
-                # A node steps weights once that it has in several pipelines.
-                units = tuple(unit for unit, at in enumerate(team.holds) if at == stage)
+                # A node that has the same weights in several pipelines updates them once.
+                units = tuple(unit for unit, holder in enumerate(team.holds) if holder == stage)
                 if (team.nodes[stage], units) in stepped:
                     continue
                 stepped.add((team.nodes[stage], units))
@@ -50,9 +50,10 @@ def _reduce(
     positions: Sequence[int],
     ready: dict[Rank, tuple[int, ...]],
 ) -> None:
-    """Write the rings of weights, given what a rank of a whole stage sends, by one unit of them.
+    """Write the rings of weights; `unit` is one of them.
 
-    Adds to the activities that each rank's optimizer waits for.
+    `size` is the bytes that a rank sends at the pattern's degree. The activities for which each
+    rank's optimizer waits are added to `ready`.
     """
     lowest, ring = min(teams.degrees), teams.ring(unit)
     vector = size * teams.pattern.tensor / 2 / (1.0 - 1.0 / teams.replicas)
@@ -62,12 +63,12 @@ def _reduce(
         ranks = list(dict.fromkeys(teams.rank(*member, position) for member in ring))
         edges = ring_edges(list(map(teams.domain_of, ranks)))
         each_sends = size * teams.pattern.tensor / lowest
-        links = tuple((ranks[here], ranks[there], share) for here, there, share in edges)
+        links = tuple((ranks[sender], ranks[to], share) for sender, to, share in edges)
         messages = tuple(
-            graph.add(Activity("gradient", here, there, each_sends * share), ())
-            for here, there, share in links
+            graph.add(Activity("gradient", sender, receiver, each_sends * share), ())
+            for sender, receiver, share in links
         )
-        # Reduced and spread in 2 (n - 1) hops, from member to member.
+        # Gradients are reduced and distributed in 2 (n - 1) hops, from member to member.
         hops = 2.0 * (len(ranks) - 1)
         reduced = pay_latencies(graph, "gradient", links, hops, messages) if links else ()
         for rank in ranks:
@@ -75,10 +76,10 @@ def _reduce(
             ready[rank] = (*ready.get(rank, ()), *reduced)
     for team, stage, place in ring:
         for spare, core, amount in resharding(vector, team.pattern.tensor, lowest):
-            here = teams.rank(team, stage, place, core)
-            there = teams.rank(team, stage, place, spare)
-            message = graph.add(Activity("gradient", here, there, amount), arrived[here])
-            ready[there] = (*ready.get(there, ()), message)
+            sender = teams.rank(team, stage, place, core)
+            receiver = teams.rank(team, stage, place, spare)
+            message = graph.add(Activity("gradient", sender, receiver, amount), arrived[sender])
+            ready[receiver] = (*ready.get(receiver, ()), message)
 
 
 def _simulated(team: Team, positions: Sequence[int]) -> list[int]:

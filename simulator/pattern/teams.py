@@ -1,8 +1,8 @@
-"""A step in which groups do different work: the teams that compute and share gradients.
+"""A step in which groups do different work: the teams that compute and exchange gradients.
 
 A team is the set of nodes that compute a group's shard type: the group's own stages, or those of a
-scheme's `Pipeline`. Its work is a step of its own, on the GPUs of its nodes. In the sync it
-exchanges each weight's gradients with the teams that hold the same weight.
+scheme's `Pipeline`. Its passes are simulated as a step of its own, on the GPUs of its nodes. After
+them it exchanges each weight's gradients with the teams that hold the same weight.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import (
     Held,
     PartWork,
+    PassWork,
     RingEdge,
     StepPattern,
     resharding,
@@ -34,7 +35,7 @@ DomainOf = Callable[[Rank], Hashable]
 
 
 def alone(rank: Rank) -> Hashable:
-    """Return the domain of a rank if no two replicas share one."""
+    """Return the domain of a rank if replicas share no domain."""
     return rank.replica
 
 
@@ -49,11 +50,12 @@ class Team:
     pattern : StepPattern
         Its passes; if gradients hide behind them, with one more replica for each of `beside`.
     nodes : tuple of (int, int)
-        By its stage: group and stage of the GPUs that do it.
+        For each of its stages, the group and stage whose GPUs compute it.
     holds : tuple of int
-        By the units that the model's weights are shared in: which of its stages has it.
+        For each unit of the model's weights, the stage of the team that holds it.
     beside : tuple of (int, int)
-        Replicas of others with which its rings exchange gradients: number of the team, and place.
+        Replicas of other teams with which its rings exchange gradients: number of the team, and the
+        replica's place in it.
     """
 
     group: int
@@ -64,7 +66,7 @@ class Team:
 
     @property
     def kind(self) -> object:
-        """The key that teams of equal time have in common if all groups are alike."""
+        """A key that is equal for teams of equal time if all groups are alike."""
         own = tuple((group - self.group, stage) for group, stage in self.nodes)
         return self.pattern, own if not any(group for group, _ in own) else self.nodes
 
@@ -100,13 +102,14 @@ class Teams:
     teams : tuple of Team
         Those with something to do, in the order of the members.
     replicas : int
-        Replicas that they are.
+        Number of their replicas.
     units : tuple of Held
-        The work of a rank for each part of the weights: by stage, or by layer after another cut.
+        The work of a rank for each unit of the weights: a stage, or a layer if stages are cut
+        differently.
     ring_share : float
         Bytes of a ring over the replicas, over those of a ring over the pattern's replicas.
     degrees : set of int
-        Tensor-parallel degrees that there are.
+        The teams' tensor-parallel degrees.
     """
 
     def __init__(
@@ -135,40 +138,43 @@ class Teams:
     def kinds(self, classes: Mapping[int, object]) -> tuple[list[Team], list[Team]]:
         """Return teams that represent all, if teams with the same work are alike.
 
-        First one of each kind; then those that have to be simulated at once: gradients go from one
-        kind to another behind their passes, or a node computes for several teams. Teams on groups
-        of other `classes` are of another kind.
+        The first list has one team of each kind. Those of the second must be simulated together:
+        they send gradients to another kind behind their passes, or share a node with other teams.
+        Teams on groups of different `classes` are of different kinds.
         """
         shared = self._shared_nodes()
         apart: dict[object, Team] = {}
         near: dict[Team, None] = {}
         for team in self.teams:
-            around = {number: self.teams[number] for number, _ in team.beside}.values()
-            if any(one.kind != team.kind for one in around):
-                near.update(dict.fromkeys((team, *around)))
+            neighbours = {number: self.teams[number] for number, _ in team.beside}.values()
+            if any(neighbour.kind != team.kind for neighbour in neighbours):
+                near.update(dict.fromkeys((team, *neighbours)))
             elif not shared.isdisjoint(team.nodes):
                 near[team] = None
             else:
-                on = tuple(classes[group] for group, _ in team.nodes)
-                apart.setdefault((team.kind, on), team)
+                node_classes = tuple(classes[group] for group, _ in team.nodes)
+                apart.setdefault((team.kind, node_classes), team)
         return list(apart.values()), list(near)
 
     def beside_each_other(
         self, apart: Sequence[Team], near: Sequence[Team], far: int
     ) -> tuple[list[Team], list[Team]]:
-        """Return the rest of `kinds` to simulate separately, and all to simulate at once.
+        """Return the teams of `kinds` to simulate separately, and those to simulate together.
 
-        Replicas of one scale-up domain share its switch. What each sends through it, tensors and
-        gradients that hide, is not the same part of what all of them send: they go together. Group
-        `far` represents those like it: its gradients arrive last.
+        Replicas of one scale-up domain share its switch, and the shares of their traffic in it
+        differ. So teams that hide gradients are simulated together with all teams of their domain.
+        Group `far` represents the groups like it, because its gradients arrive last.
         """
         at_once = dict.fromkeys(near)
         for team in apart:
             if team.hides:
-                like_it = (one for one in self.teams if one.kind == team.kind and one.group == far)
-                at = self._domains(next(like_it, team))
-                shared = [one for one in self.teams if not at.isdisjoint(self._domains(one))]
-                at_once.update(dict.fromkeys(shared if len(shared) > 1 else ()))
+                equals = (each for each in self.teams if each.kind == team.kind)
+                farthest = next((each for each in equals if each.group == far), team)
+                domains = self._domains(farthest)
+                sharing = [
+                    each for each in self.teams if not domains.isdisjoint(self._domains(each))
+                ]
+                at_once.update(dict.fromkeys(sharing if len(sharing) > 1 else ()))
         return [team for team in apart if team not in at_once], list(at_once)
 
     def _domains(self, team: Team) -> set[Hashable]:
@@ -181,7 +187,7 @@ class Teams:
         return {self.domain_of(rank) for rank in ranks}
 
     def _shared_nodes(self) -> set[tuple[int, int]]:
-        """Return the nodes that several teams list: their computations add up."""
+        """Return the nodes that several teams list; their computations add up."""
         teams_of = Counter(node for team in self.teams for node in set(team.nodes))
         return {node for node, teams in teams_of.items() if teams > 1}
 
@@ -199,7 +205,7 @@ class Teams:
         ]
 
     def touched(self, team: Team) -> set[int]:
-        """Return the groups on whose GPUs a team computes, or to which it sends meanwhile."""
+        """Return the groups whose GPUs a team computes on, or sends to during its passes."""
         context = team.pattern.context
         sent_to = {edge.receiver for edges in team.pattern.rings for edge in edges}
         others = (team.beside[replica - context][0] for replica in sent_to if replica >= context)
@@ -215,20 +221,22 @@ class Teams:
             for place in range(context)
         ]
         for number, place in team.beside:
-            other = self.teams[number]
-            there = [other.nodes[other.holds[team.holds.index(run)]] for run in range(len(nodes))]
-            names = [hosts[group * context + place][node] for group, node in there]
-            degree = other.pattern.tensor
+            peer = self.teams[number]
+            peer_nodes = [
+                peer.nodes[peer.holds[team.holds.index(run)]] for run in range(len(nodes))
+            ]
+            names = [hosts[group * context + place][node] for group, node in peer_nodes]
+            degree = peer.pattern.tensor
             placed.append([[each[at % degree] for at in range(tensor)] for each in names])
         return placed
 
-    def rank_of(self, seen: tuple[Team, Rank]) -> Rank:
-        """Return a rank of the job, given its team and which it is in the team's pattern."""
-        team, rank = seen
+    def rank_of(self, placed: tuple[Team, Rank]) -> Rank:
+        """Return a rank of the job, given its team and the rank in the team's pattern."""
+        team, rank = placed
         return self.rank(team, rank.stage, rank.replica, rank.position)
 
     def rank(self, team: Team, stage: int, place: int, position: int) -> Rank:
-        """Return which rank of the job does a stage of a team, at a place in its group."""
+        """Return the rank of the job that computes a stage of a team, at a place in its group."""
         group, node = team.nodes[stage]
         return Rank(group * self.pattern.context + place, node, position)
 
@@ -244,11 +252,11 @@ class Teams:
             for number, part in enumerate(parts)
         ]
         if changed.orders:
-            # A stage's parts are one: such orders know no interleaving.
+            # Given orders do not interleave, so a stage's parts become one.
             parts = [reduce(add, parts[stage :: len(stages)]) for stage in range(len(stages))]
         virtual, runs = len(parts) // len(stages), [[stage] for stage in range(len(stages))]
         if virtual == 1:
-            # Neighbouring stages of a node are one stage.
+            # Consecutive stages on the same node become one stage.
             by_node = groupby(range(len(stages)), key=lambda stage: stages[stage][:2])
             runs = [list(run) for _, run in by_node]
             parts = [reduce(add, [parts[stage] for stage in run]) for run in runs]
@@ -256,7 +264,7 @@ class Teams:
         holds = self._holds(runs, counts)
         micro_batches = changed.micro_batches * self._shares.stack_size
         if virtual > 1:
-            # Interleaving takes a multiple of the stages.
+            # Interleaving needs a multiple of the stages.
             micro_batches = -(-micro_batches // len(runs)) * len(runs)
         more = whole.tensor / changed.tensor
         kept = [Held()] * len(runs)
@@ -311,7 +319,7 @@ class Teams:
                 for replica in edge[:2]:
                     names.setdefault(replica, len(names))
             rings.append(
-                tuple(RingEdge(names[here], names[there], share) for here, there, share in edges)
+                tuple(RingEdge(names[sender], names[to], share) for sender, to, share in edges)
             )
         return replace(
             team,
@@ -329,7 +337,7 @@ class Teams:
             for edge in ring_edges(domains):
                 known.sent[edge.sender].append(edge)
                 known.received[edge.receiver].append(edge)
-            # In one order for all teams: alike teams have equal patterns, and one is simulated.
+            # The order is the same for all teams, so that teams alike have equal patterns.
             for edges in known.received:
                 edges.sort(key=lambda edge: domains[edge.sender] != domains[edge.receiver])
             self._rings[unit] = known
@@ -351,7 +359,7 @@ class Teams:
         return tuple(tuple(resharding(each, degree, self._lowest)) for each in vectors)
 
     def _holds(self, runs: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[int, ...]:
-        """Return the stage of a team that has each unit, given the lengths of its stages."""
+        """Return the stage of a team that holds each unit, given the layers of its parts."""
         run_of = {stage: number for number, run in enumerate(runs) for stage in run}
         if not self._by_layer:
             return tuple(run_of[stage] for stage in range(self.pattern.pipeline))
@@ -365,44 +373,36 @@ class Teams:
 def _at_degree(
     parts: Sequence[PartWork], whole: StepPattern, changed: Pipeline
 ) -> Sequence[PartWork]:
-    """Return the work of a rank on parts at another tensor-parallel degree.
+    """Return the work of a rank on parts at a lower tensor-parallel degree.
 
-    A rank has a larger share of the work; its rings send (t - 1)/t of all.
+    A rank has a larger share of the work; rings of t ranks send (t - 1)/t of the bytes.
     """
     if changed.tensor == whole.tensor:
         return parts
     more = whole.tensor / changed.tensor
     ring = (1.0 - 1.0 / changed.tensor) / (1.0 - 1.0 / whole.tensor)
     hops = (changed.tensor - 1) / (whole.tensor - 1)
-    return [
-        replace(
-            part.scaled(more),
-            forward_tensor_bytes=ring * part.forward_tensor_bytes,
-            backward_tensor_bytes=ring * part.backward_tensor_bytes,
-            forward_tensor_hops=hops * part.forward_tensor_hops,
-            backward_tensor_hops=hops * part.backward_tensor_hops,
-            forward_context_hops=part.forward_context_hops,
-            backward_context_hops=part.backward_context_hops,
+
+    def at_degree(work: PassWork) -> PassWork:
+        return work.scaled(more)._replace(
+            tensor_bytes=ring * work.tensor_bytes,
+            tensor_hops=hops * work.tensor_hops,
+            context_hops=work.context_hops,
         )
+
+    return [
+        PartWork(at_degree(part.forward), at_degree(part.backward), more * part.beside_flop)
         for part in parts
     ]
 
 
 def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
-    """Return a part as its node does it; the parts of one round of stages begin at `first`."""
-    beside = 0.0 if share.shadows is None else parts[first + share.shadows].forward_flop
+    """Return the work of a part on its node; the parts of its round of stages begin at `first`."""
+    forward, backward = part.forward, part.backward
+    beside_flop = 0.0 if share.shadows is None else parts[first + share.shadows].forward.flop
     if share.skips_attention:
-        # Of each layer's two rings one is that of attention, which alone sends keys and values.
-        part = replace(
-            part,
-            backward_tensor_bytes=part.backward_tensor_bytes / 2,
-            backward_context_bytes=0.0,
-            backward_tensor_hops=part.backward_tensor_hops / 2,
-            backward_context_hops=0.0,
+        # One of each layer's two rings is that of attention. Only attention sends keys and values.
+        backward = PassWork(
+            backward.flop, backward.tensor_bytes / 2, tensor_hops=backward.tensor_hops / 2
         )
-    return replace(
-        part,
-        forward_flop=share.forward * part.forward_flop,
-        backward_flop=share.backward * part.backward_flop,
-        beside_flop=beside,
-    )
+    return PartWork(forward.slower(share.forward), backward.slower(share.backward), beside_flop)

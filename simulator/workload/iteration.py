@@ -1,9 +1,9 @@
-"""How long a replica takes for an iteration.
+"""The time of an iteration of a replica.
 
-Compute, tensor-parallel collectives and the transfer to the next stage make up the time of a
-micro-batch on the slowest stage; a pipeline of p stages with one forward, one backward (1F1B) takes
-``m - 1 + p`` of them for m micro-batches, and ``m + (p - 1)/v`` if each stage has v interleaved
-parts (Narayanan et al. 2021, section 2.2). The gradient all-reduce comes behind.
+A micro-batch takes compute, tensor-parallel collectives and the transfer to the next stage; the
+slowest stage counts. For m micro-batches, a pipeline of p stages with one forward, one backward
+(1F1B) takes ``m - 1 + p`` times that, or ``m + (p - 1)/v`` times if each stage has v interleaved
+parts (Narayanan et al. 2021, section 2.2). The gradient all-reduce follows.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Machine:
     scale_out: Hop
     # Share of the tensor-parallel collectives that hides behind compute.
     tensor_overlap: float = 0.0
-    gradient_overlap: float = 0.0  # Share of the gradient all-reduce that does.
-    # Whether a rank has whole attention heads, so that the fullest rank sets the pace; else heads
-    # are divided evenly.
+    gradient_overlap: float = 0.0  # Share of the gradient all-reduce that hides behind compute.
+    # Whether ranks have whole attention heads, so that the rank with most heads sets the pace;
+    # otherwise heads are divided evenly.
     whole_heads: bool = False
 
     @property
@@ -48,8 +48,8 @@ class Machine:
 class StageTime:
     """Seconds of one micro-batch on one stage.
 
-    Backward is in two halves, as schedules that reorder them need it. Collectives are those that do
-    not hide behind compute.
+    The backward pass has two halves, because some schedules reorder them. Collectives are those
+    that do not hide behind compute.
     """
 
     forward_s: float
@@ -148,7 +148,7 @@ def iteration_time(
     stages = stage_times(model, layout, machine, micro_batch_sequences, speed=speed)
     slowest = max(stages, key=lambda stage: stage.total_s)
     ramps = layout.pipeline - 1
-    # Each rank sends its share, which the receiving domain puts together (scatter-gather, Narayanan
+    # Each rank sends its share; the receiving domain gathers all shares (scatter-gather, Narayanan
     # et al. 2021, section 4.1).
     sent_bytes = _activation_bytes(model, micro_batch_sequences) / layout.tensor
     # Gradients of one rank of the fullest stage.
@@ -158,7 +158,7 @@ def iteration_time(
         compute_s=micro_batches * slowest.compute_s,
         collectives_s=micro_batches * slowest.collectives_s,
         bubble_s=ramps * slowest.total_s / layout.virtual_stages,
-        # Transfers hide behind compute but while the pipeline fills and drains.
+        # Transfers hide behind compute, except while the pipeline fills and drains.
         pipeline_transfer_s=2 * ramps * machine.scale_out.seconds(sent_bytes),
         gradient_sync_s=gradients.alpha_beta_s(machine.scale_out) * (1 - machine.gradient_overlap),
     )
@@ -167,12 +167,12 @@ def iteration_time(
 def _activation_bytes(model: Transformer, micro_batch_sequences: int) -> float:
     """Return the bytes of a micro-batch's activations: the buffer of a tensor-parallel all-reduce.
 
-    With sequence parallelism that is a reduce-scatter and an all-gather of the same bytes.
+    With sequence parallelism a reduce-scatter and an all-gather move the same bytes.
     """
     tokens = model.sequence_tokens * micro_batch_sequences
     return Precision().activation_bytes * tokens * model.hidden
 
 
 def _fullest_share(heads: int, ranks: int) -> float:
-    """Return the heads of the fullest rank over those of an even division."""
+    """Return the largest number of heads of a rank over that of an even division."""
     return ceil(heads / ranks) * ranks / heads

@@ -1,9 +1,9 @@
 """How fast a kind of GPU computes and sends: published rates of kernels and collectives.
 
-Nothing here is fitted to a training run. Matrix products follow what the vendor's library reaches
-by size, memory-bound kernels what of the memory's bandwidth they get, collectives what share of
-their links a ring of that many bytes gets. What a job's own software makes of it is one factor,
-`ParallelJob.compute_efficiency`.
+Nothing here is fitted to a training run. Matrix products have the rate that the vendor's library
+reaches at their size. Memory-bound kernels have the share of the memory's bandwidth that such
+kernels reach, and collectives the share of their links that rings of their size reach. A job's own
+software is represented by a single factor, `ParallelJob.compute_efficiency`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MIB = 2**20
 class Curve:
     """A positive quantity by size, interpolated over the logarithm of the size."""
 
-    # Size and value, in ascending order of sizes. Beyond the ends the end's value holds.
+    # Sizes and values, in ascending order of sizes. Beyond an end, the value of the end applies.
     points: tuple[tuple[float, float], ...]
 
     def __call__(self, size: float) -> float:
@@ -45,7 +45,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SizedMatmul:
-    """Matrix products whose rate goes by the cube root of ``m n k``, batches counted in."""
+    """Matrix products whose rate depends on the cube root of ``m n k``, times the batch size."""
 
     flop_per_s: Curve  # Rate by size.
 
@@ -57,9 +57,8 @@ class SizedMatmul:
 
 @dataclass(frozen=True, slots=True)
 class AffineMatmul:
-    """Matrix products as FLOP over one rate plus bytes over another plus a fixed time."""
+    """Matrix products: FLOP over a rate, plus bytes over another rate, plus a fixed time."""
 
-    # The two rates.
     flop_per_s: float
     bytes_per_s: float
     launch_s: float  # Overhead of each product, or batch of products.
@@ -77,22 +76,22 @@ class AffineMatmul:
 _MEASURED_RANKS = 8
 """GPUs of the collectives whose rates are published."""
 _HOP_S = 600e-9
-"""Of a route over NVLink in the shipped clusters. Published times have the latencies in them; they
-are taken out, and a step's collectives pay those of their platform."""
+"""Latency of a route over NVLink in the shipped clusters. Published times include it; it is
+subtracted, and collectives of a step have the latencies of their platform instead."""
 
 
 class Carried(NamedTuple):
     """The cost of a collective on a GPU's NVLink."""
 
-    size_bytes: float  # Bytes that it puts there: the more the less of the link it reaches.
-    hops: float  # Latencies of a route that it pays one after the other.
+    size_bytes: float  # Bytes on the link: more than it sends if it cannot use the whole link.
+    hops: float  # Number of latencies of a route, one after the other.
 
     def times(self, factor: float) -> Carried:
-        """Return a multiple of it, or a share."""
+        """Return a multiple of the cost."""
         return Carried(factor * self.size_bytes, factor * self.hops)
 
     def then(self, other: Carried) -> Carried:
-        """Return both, one behind the other."""
+        """Return the cost of both, one after the other."""
         return Carried(self.size_bytes + other.size_bytes, self.hops + other.hops)
 
 
@@ -100,23 +99,23 @@ class Carried(NamedTuple):
 class Kernels:
     """The measured performance of a kind of GPU."""
 
-    # The GPU's speed for which the rates hold: seconds here, times this speed, are the computation
-    # that a host of a platform is given, so that a slower GPU takes longer.
+    # Speed of the GPU that these rates belong to. A platform's host computes seconds times this
+    # speed, so a slower GPU takes longer.
     speed_flop_per_s: float
     matmul: SizedMatmul | AffineMatmul  # Matrix products, 16 bits.
-    memory_bytes_per_s: float  # Of its memory, as far as element-wise kernels reach it.
+    memory_bytes_per_s: float  # Bandwidth of its memory that element-wise kernels reach.
     flash_2_flop_per_s: tuple[float, float]  # FlashAttention-2, forward and backward.
-    # Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it; a
-    # ring of fewer bytes than the first takes as long as that.
+    # Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it. A
+    # ring with fewer bytes than the first point takes as long as that point.
     scale_up_share: Curve
-    scale_up_bytes_per_s: float  # Bandwidth of the NVLink that shares are of.
+    scale_up_bytes_per_s: float  # Bandwidth of the NVLink to which the shares refer.
     scale_out_share: float  # Share of an adapter's bandwidth that large messages reach.
     # FlashAttention-3, forward and backward; None if the rates are unknown.
     flash_3_flop_per_s: tuple[float, float] | None = None
-    # Of matrix products in 8 bits over those in 16; None if it is unknown.
+    # Speed of matrix products in 8 bits over those in 16; None if it is unknown.
     eight_bit_speedup: float | None = None
-    # As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
-    # than a link carries, as less is sent. None if they are rings.
+    # As `scale_up_share`, of all-reduces that the switch reduces (NVLink SHARP). It may exceed 1,
+    # because less is sent than in a ring. None if all-reduces are rings.
     all_reduce_share: Curve | None = None
 
     def attention_flop_per_s(self, kernel: AttentionKernel) -> tuple[float, float] | None:
@@ -138,7 +137,7 @@ class Kernels:
         return rates
 
     def matmul_speedup(self, precision: MatmulPrecision) -> float:
-        """Return the speed of matrix products over those in 16 bits.
+        """Return the speed of matrix products over their speed in 16 bits.
 
         Raises
         ------
@@ -157,13 +156,13 @@ class Kernels:
     def ring(self, size_bytes: float, ranks: int, passes: int) -> Carried:
         """Return the cost of rings on NVLink: each step has a link's latency.
 
-        `passes` is 1 for a reduce-scatter or an all-gather, 2 for one after the other.
+        `passes` is 1 for a reduce-scatter or an all-gather, 2 for both.
         """
         hops = passes * (ranks - 1)
         return self._carried(hops / ranks * size_bytes, hops, self.scale_up_share)
 
     def all_reduce(self, size_bytes: float, ranks: int) -> Carried:
-        """Return the cost of an all-reduce on NVLink: to the switch and back if that reduces."""
+        """Return the cost of an all-reduce on NVLink: a ring, or through a switch that reduces."""
         if self.all_reduce_share is None:
             return self.ring(size_bytes, ranks, 2)
         sent = 2 * (ranks - 1) / ranks * size_bytes
@@ -172,15 +171,15 @@ class Kernels:
     def exchange(self, size_bytes: float, ranks: int) -> Carried:
         """Return the cost of an all-to-all on NVLink: a GPU sends to all others at once.
 
-        A GPU has `size_bytes`, of which it keeps its own part. The share of the link is that of
-        rings: no all-to-all of these sizes is published for the shipped GPUs.
+        A GPU has `size_bytes`, of which it keeps its own part. It reaches the same share of the
+        link as a ring: no all-to-all of these sizes is published for the shipped GPUs.
         """
         return self._carried((ranks - 1) / ranks * size_bytes, 1, self.scale_up_share)
 
     def _carried(self, sent: float, hops: int, share: Curve) -> Carried:
-        """Return the part of a published time that is no latency as bytes at the link's rate.
+        """Return a published time as bytes at the link's rate, after its latencies are subtracted.
 
-        No collective is faster than its bytes at the share that the largest one reaches.
+        No collective is faster than at the share that the largest published one reaches.
         """
         latency = _HOP_S * self.scale_up_bytes_per_s
         measured_hops = 2 if share is self.all_reduce_share else 2 * (_MEASURED_RANKS - 1)
@@ -191,9 +190,9 @@ class Kernels:
 
 
 def _ring_share(link_bytes_per_s: float, floor_s: float, bus: Mapping[float, float]) -> Curve:
-    """Return shares by bytes sent of bus bandwidths (bytes/s) by MiB of an all-reduce of eight.
+    """Return shares of a link by bytes sent, given the bus bandwidths of all-reduces on 8 GPUs.
 
-    The shortest all-reduce there is is taken to be one of 256 KiB.
+    `bus` is in bytes/s by MiB. An all-reduce of 256 KiB takes `floor_s`, and no other takes less.
     """
     sent = 2 * 7 / 8 * _MIB
     rates = {0.25: 0.25 * sent / floor_s, **bus}
@@ -302,8 +301,8 @@ FLAT = Kernels(
 )
 """Any GPU of which only the speed is known.
 
-It computes its FLOP at that speed and moves nothing through memory; rings reach H100's shares of
-their links.
+It computes all FLOP at that speed, and memory traffic takes no time. Rings reach the same shares of
+their links as on H100.
 """
 
 KNOWN_KERNELS: Mapping[str, Kernels] = {

@@ -79,8 +79,8 @@ NTP_480B = Transformer(
 )
 """Arfeen et al. 2025, Nonuniform tensor parallelism, arXiv 2504.06095.
 
-They call it 480B; these dimensions come to 503 billion in the layers alone. The vocabulary is not
-stated: this one is Llama 3's.
+The paper calls it 480B; with these dimensions the layers alone have 503 billion parameters. The
+vocabulary is not stated; Llama 3's is assumed.
 """
 
 KNOWN_MODELS: Mapping[str, Transformer] = {
@@ -91,4 +91,4 @@ KNOWN_MODELS: Mapping[str, Transformer] = {
     "llama3-405b": LLAMA3_405B,
     "ntp-480b": NTP_480B,
 }
-"""All of them."""
+"""All published models, by name."""

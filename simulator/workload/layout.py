@@ -35,7 +35,7 @@ class Layout:
 
 
 def stage_layers(layers: int, layout: Layout) -> tuple[int, ...]:
-    """Return the layers of each stage: as even as can be, the first stages take what is left over.
+    """Return the layers of each stage, as even as possible; the first stages have one more.
 
     The last stage also has the output projection, so it is among those with fewer layers.
 
@@ -61,11 +61,11 @@ Placement = tuple[tuple[tuple[Gpu, ...], ...], ...]
 def place(layout: Layout, domains: Sequence[Sequence[Gpu]]) -> Placement[Gpu]:
     """Place a layout on scale-up domains.
 
-    The ranks of a stage share a domain, the stages of a replica are in different domains, and rank
-    k of every replica is at the same position of its domain, so on the same rail, as far as one
-    stage fills a domain. Where several stages fit, a domain is cut into slots of `tensor` GPUs, and
-    replicas of different slots meet on different rails. The GPUs of each domain are in the order of
-    their rails, and enough for the layout. GPUs that are left over stay idle.
+    The ranks of a stage share a domain, and the stages of a replica are in different domains. If
+    one stage fills a domain, rank k of every replica has the same position in its domain, so it is
+    on the same rail. If several stages fit into a domain, it is cut into slots of `tensor` GPUs;
+    replicas in different slots are on different rails. The GPUs of each domain are in the order of
+    their rails, and there are enough of them for the layout. Further GPUs stay idle.
     """
     slots = min(map(len, domains)) // layout.tensor
     return tuple(

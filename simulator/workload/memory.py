@@ -4,7 +4,7 @@ References
 ----------
 Korthikanti et al. 2022, Reducing activation recomputation in large transformer models, arXiv
 2205.05198, equations 1 to 6 and section 4.2.3 (pipelines). Rajbhandari et al. 2020, ZeRO, SC20,
-section 3.1 (16 bytes a parameter with Adam in mixed precision).
+section 3.1 (16 bytes per parameter with Adam in mixed precision).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Recompute = Literal["none", "selective", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Bytes of a number: weights, their gradients, optimizer state a parameter, activations.
+    """Bytes per weight, per gradient, of optimizer state per weight, and per activation.
 
     The optimizer keeps weights, mean and variance in 32 bits (Adam, 12 bytes).
     """
@@ -72,18 +72,18 @@ def layer_activation_bytes(
 ) -> float:
     """Return the bytes of activations that a GPU keeps of one layer and one micro-batch.
 
-    ``s b h/t (34 + 5 a s/h)`` with tensor and sequence parallelism; selective recomputation drops
-    the last term, full recomputation keeps the layer's input, ``2 s b h/t``. These are for 2 bytes
-    a number and masks of one byte, for two matrices of four times the hidden width; a network of
-    another shape keeps what flows through it instead.
+    ``s b h/t (34 + 5 a s/h)`` with tensor and sequence parallelism. Selective recomputation drops
+    the last term; full recomputation keeps only the layer's input, ``2 s b h/t``. The formula is
+    for 2 bytes per number, masks of one byte, and two matrices of four times the hidden width. For
+    other networks the tensors that they keep are counted instead.
     """
     numbers = model.sequence_tokens * sequences * model.hidden
     if recompute == "full":
         return 2 * numbers / tensor
     # Inside the feed-forward network: two tensors of the inner width for two matrices (16 s b h at
-    # four times the width), another one for the gate.
+    # four times the width), and a third for a gate.
     inner = 2 * model.ffn_matrices * model.active_experts * model.ffn_hidden / model.hidden
-    # Inside attention: query and output at full width, key and value at theirs.
+    # Inside attention: query and output at full width, key and value at their own width.
     projected = 4 + 4 * model.key_value_width / model.hidden
     scores = 5 * model.heads * model.sequence_tokens / model.hidden
     kept = 10 / tensor + (projected + inner) / tensor
@@ -105,8 +105,8 @@ def gpu_memory(
 ) -> GpuMemory:
     """Return the memory use of a replica's fullest GPU.
 
-    The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches, interleaved
-    of ``(1 + (p - 1)/(p v))`` times as many (Korthikanti et al. 2022, section 4.2.3). With
+    The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches; interleaved
+    stages hold ``(1 + (p - 1)/(p v))`` times that (Korthikanti et al. 2022, section 4.2.3). With
     `shard_optimizer` replicas share the optimizer state among them (ZeRO stage 1). If `in_flight`
     is given, a stage holds the activations of that number of micro-batches.
 

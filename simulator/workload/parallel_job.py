@@ -1,7 +1,7 @@
 """The job: a model, its layout over GPUs, and the work of a rank.
 
-Everything is worked out for one rank and one micro-batch on one part of the model, from the matrix
-products up. Seconds are those of an undisturbed GPU of the kind whose `Kernels` are given.
+All work is derived from the matrix products of one rank, for one micro-batch on one part of the
+model. Seconds are those of an undisturbed GPU of the kind that `Kernels` describes.
 
 References
 ----------
@@ -16,7 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import (
+    Held,
+    LayerCut,
+    PartWork,
+    PassWork,
+    StepPattern,
+)
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
@@ -24,18 +30,18 @@ from faultline.simulator.workload.transformer import Transformer, WorkloadError
 from faultline.strategies.rerouted_schedule import SplitBackward
 
 _BYTES = 2.0
-"""Of an activation, a weight, a gradient within a replica: 16 bits."""
+"""Bytes of an activation, a weight, or a gradient within a replica: 16 bits."""
 _FORWARD_TRAFFIC = (22.0, 16.0)
-"""Bytes a token and hidden unit that norms, biases, dropouts and activation functions move through
-memory in a layer's forward pass: those outside of tensor parallelism, and those within."""
+"""Bytes per token and hidden unit that norms, biases, dropouts and activation functions move
+through memory in a layer's forward pass: outside of tensor parallelism, and within."""
 _SCORES_TRAFFIC = 13.0
-"""Bytes a score of attention, where the kernel is not fused."""
+"""Bytes per score of attention if the kernel is not fused."""
 _BACKWARD_TRAFFIC = 1.6
 """Memory traffic of the backward pass over that of the forward pass."""
 _LOGITS_TRAFFIC = 10.0
-"""Bytes a logit."""
+"""Bytes per logit."""
 _OPTIMIZER_TRAFFIC = 30.0
-"""Bytes a parameter of an Adam step."""
+"""Bytes per parameter in an Adam step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +51,37 @@ class ParallelJob:
     Raises
     ------
     WorkloadError
-        Something does not divide, or is out of range.
+        A degree of parallelism does not divide, or a value is out of range.
     """
 
     model: Transformer  # The model that is trained.
     layout: Layout  # Degrees of parallelism.
-    # Sequences of a micro-batch, and how many a replica takes a step.
+    # Sequences per micro-batch, and micro-batches per replica and step.
     micro_batch_sequences: int
     micro_batches: int
     kernels: Kernels  # The measured performance of its kind of GPU.
-    # Share of their rate that the job's software reaches in matrix products, whose tables are of
-    # short runs at full clock. Fused attention, which is far from a GPU's limits, keeps its own.
+    # Share of the tabled rate of matrix products that the job's software reaches: tables are of
+    # short runs at full clock. Fused attention, far from a GPU's limits, keeps its tabled rate.
     compute_efficiency: float = 1.0
-    recompute: Recompute = "selective"  # The recomputation of the backward pass.
+    recompute: Recompute = "selective"  # Activations that the backward pass recomputes.
     # Whether work outside of tensor parallelism is spread over its ranks as well (Korthikanti et
     # al. 2022, arXiv 2205.05198).
     sequence_parallel: bool = True
-    # Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones out.
+    # Attention kernel. A fused one (FlashAttention) keeps scores on the chip and skips masked ones.
     attention: AttentionKernel = "flash-2"
     # Whether replicas share the optimizer's state (ZeRO stage 1): gradients of 32 bits are
-    # reduce-scattered and weights of 16 gathered; else gradients of 16 bits are all-reduced.
+    # reduce-scattered and weights of 16 bits gathered; otherwise gradients of 16 bits are
+    # all-reduced.
     shard_optimizer: bool = True
     # Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
     # counts them as replicas.
     context: int = 1
-    # Share of the messages of tensor parallelism, between stages, and of gradients and weights
-    # between replicas that hides behind compute.
+    # Shares of messages that hide behind compute: of tensor parallelism, between stages, and of
+    # gradients and weights between replicas.
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
-    # Bits of the numbers in products with weights: 16 or 8.
+    # Precision of matrix products with weights: 16 or 8 bits.
     matmul_precision: MatmulPrecision = "bf16"
     split: SplitBackward | None = None  # How pipelines split their backward pass; None for 1F1B.
     part_layers: tuple[int, ...] = field(init=False)
@@ -141,11 +148,9 @@ class ParallelJob:
             ),
             split=self.split,
         ).scheduled()
-        layer = replace(
-            self._part(1, first=True, last=False),
-            backward_tensor_bytes=self._tensor_messages()[1].size_bytes,
-            backward_tensor_hops=self._tensor_messages()[1].hops,
-        )
+        layer, tensor = self._part(1, first=True, last=False), self._tensor_messages()[1]
+        backward = layer.backward._replace(tensor_bytes=tensor.size_bytes, tensor_hops=tensor.hops)
+        layer = replace(layer, backward=backward)
         share = self._layer_parameters / numbers[0]
         held = Held(*(share * each for each in pattern.held[0]))
         return replace(pattern, layers=LayerCut(self.part_layers, layer, held))
@@ -177,11 +182,11 @@ class ParallelJob:
         return self.micro_batch_sequences * self.model.sequence_tokens / self.context
 
     def _flop(self, seconds: float) -> float:
-        """Return seconds of an undisturbed GPU as the computation a host of that speed is given."""
+        """Return seconds of an undisturbed GPU as FLOP of a host of that speed."""
         return seconds * self.kernels.speed_flop_per_s
 
     def _ring_sizes(self, numbers: tuple[float, ...]) -> tuple[list[float], list[float]]:
-        """Return the bytes of gradients and weights of a rank of each stage to other replicas."""
+        """Return the bytes that a rank of each stage sends to replicas: gradients, and weights."""
         data = self.layout.data
         for_gradients, for_weights = (4.0, _BYTES) if self.shard_optimizer else (2 * _BYTES, 0.0)
         sent = [(data - 1) / data * each for each in numbers]
@@ -195,26 +200,22 @@ class ParallelJob:
             forward_s, backward_s = forward_s + logits_s, backward_s + output_backward_s
         forward_tensor, backward_tensor = (each.times(layers) for each in self._tensor_messages())
         if self.layout.tensor > 1 and not self.sequence_parallel:
-            # Each rank has sent its part: the stage that receives them puts them together.
+            # Each rank has sent its part; the ranks of the receiving stage gather all parts.
             gather = self._ring(_BYTES * self._tokens * self.model.hidden, 1)
             forward_tensor = forward_tensor if first else forward_tensor.then(gather)
             backward_tensor = backward_tensor if last else backward_tensor.then(gather)
         keys = self._context_messages().times(layers)
         return PartWork(
-            forward_flop=self._flop(forward_s),
-            backward_flop=self._flop(backward_s),
-            forward_tensor_bytes=forward_tensor.size_bytes,
-            backward_tensor_bytes=backward_tensor.size_bytes,
-            forward_context_bytes=keys.size_bytes,
-            backward_context_bytes=2 * keys.size_bytes,
-            forward_tensor_hops=forward_tensor.hops,
-            backward_tensor_hops=backward_tensor.hops,
-            forward_context_hops=keys.hops,
-            backward_context_hops=2 * keys.hops,
+            self._pass(forward_s, forward_tensor, keys),
+            self._pass(backward_s, backward_tensor, keys.times(2)),
         )
 
+    def _pass(self, seconds: float, tensor: Carried, context: Carried) -> PassWork:
+        sent = tensor.size_bytes, context.size_bytes
+        return PassWork(self._flop(seconds), *sent, tensor.hops, context.hops)
+
     def _layer_s(self) -> tuple[float, float]:
-        """Return the seconds of a layer's passes on one rank, recomputation included."""
+        """Return the seconds of a layer's passes on one rank, including recomputation."""
         model, tensor = self.model, self.layout.tensor
         tokens, hidden = self._tokens, model.hidden
         gates = model.ffn_matrices - 1
@@ -222,8 +223,8 @@ class ParallelJob:
             (tokens, (hidden + 2 * model.key_value_width) / tensor, hidden),
             (tokens, hidden, hidden / tensor),
         )
-        # The ranks of a stage share the dense network's width, or the experts: tokens are assumed
-        # to be spread evenly over these.
+        # The ranks of a stage share the width of the dense network, or the experts. Tokens are
+        # assumed to be spread evenly over experts.
         count, ranks = 1.0, tensor
         if model.experts > 1:
             count, ranks = model.experts / tensor, 1
@@ -259,7 +260,7 @@ class ParallelJob:
         return time_s / speedup / self.compute_efficiency
 
     def _attention_s(self) -> tuple[float, float]:
-        """Return the seconds of attention's scores and their use, both passes."""
+        """Return the seconds of attention's scores and their product with values, by pass."""
         model, kernels = self.model, self.kernels
         tokens, heads = self._tokens, model.heads / self.layout.tensor
         length, width = model.sequence_tokens, model.hidden // model.heads
@@ -287,17 +288,17 @@ class ParallelJob:
         if self.layout.tensor == 1:
             return Carried(0.0, 0.0), Carried(0.0, 0.0)
         activations = _BYTES * self._tokens * self.model.hidden
-        # Two all-reduces each way, or as many pairs of reduce-scatter and all-gather.
+        # Two all-reduces per pass, or two pairs of reduce-scatter and all-gather.
         forward = backward = self.kernels.all_reduce(activations, self.layout.tensor).times(2)
         if self.model.experts > 1:
-            # Experts take one pair of these; a rank sends its tokens to their experts and back.
+            # Attention takes one such pair; for experts a rank sends its tokens to them and back.
             routed = self.model.active_experts / self.layout.tensor * activations
             exchange = self.kernels.exchange(routed, self.layout.tensor).times(2)
             forward = self._ring(activations, 2).then(exchange)
             backward = forward.then(self._ring(activations, 1))
         elif self.sequence_parallel:
             forward = backward = self._ring(activations, 2).times(2)
-            # Inputs were kept in parts, and are gathered once more for the weights' gradients.
+            # Inputs are kept in parts, and are gathered again for the gradients of weights.
             backward = backward.then(self._ring(activations, 1).times(2))
         if self.recompute == "full":
             backward = backward.then(forward)
@@ -325,10 +326,10 @@ class ParallelJob:
 
 
 def layers_of_parts(layers: int, parts: int) -> tuple[int, ...]:
-    """Return the layers of each part of a pipeline, as even as can be.
+    """Return the layers of each part of a pipeline, as even as possible.
 
-    Parts that go without sit at the ends, the last first: these have the embedding and the output
-    besides (Grattafiori et al. 2024, section 3.3.2).
+    Parts with a layer less are at the ends, first at the last: the ends also have the embedding and
+    the output (Grattafiori et al. 2024, section 3.3.2).
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """The dimensions of a decoder-only transformer, its parameters, and the FLOP of its training.
 
-A multiplication and an addition are two. Only matrix products count. Each weight costs 2 FLOP a
-token forward, 2 for the gradient of the inputs, 2 for that of the weights. The scores of attention,
-``Q K^T`` and their product with V, have no weights: they cost ``4 s h`` forward and twice that for
-the gradient of their inputs. Masked positions count, as in the source.
+A multiplication and an addition are 2 FLOP. Only matrix products count. Each weight costs 2 FLOP
+per token in the forward pass, 2 for the gradient of the inputs and 2 for that of the weights. The
+scores of attention, ``Q K^T``, and their product with V have no weights: they cost ``4 s h``
+forward and twice that for the gradient of their inputs. Masked positions count, as in the source.
 
 References
 ----------
@@ -30,7 +30,7 @@ class Transformer:
     Raises
     ------
     WorkloadError
-        The heads do not divide their shared width, or more experts are active than there are.
+        The heads do not divide the hidden width, or more experts are active than exist.
     """
 
     hidden: int  # Width of the residual stream.
@@ -39,13 +39,12 @@ class Transformer:
     layers: int  # Transformer layers.
     sequence_tokens: int  # Tokens of a training sequence.
     vocabulary: int  # Rows of the embedding table.
-    # Heads of keys and values (grouped-query attention, Ainslie et al. 2023); as many as `heads` if
-    # None.
+    # Heads of keys and values (grouped-query attention, Ainslie et al. 2023); `heads` if None.
     key_value_heads: int | None = None
     # 2 for an up and a down projection, 3 for a gated network (SwiGLU, Shazeer 2020).
     ffn_matrices: int = 2
     tied_embeddings: bool = True  # Whether the output projection is the embedding table.
-    # Whether there is a table of position embeddings, a row a token of the sequence.
+    # Whether there is a table of position embeddings, with one row per token of the sequence.
     learned_positions: bool = False
     biases: bool = False  # Whether linear layers and norms have biases (GPT) or not (Llama).
     # Feed-forward networks of a layer (mixture of experts, Shazeer et al. 2017, arXiv 1701.06538);
@@ -125,7 +124,7 @@ class Transformer:
 
     @property
     def output_parameters(self) -> int:
-        """Numbers that come behind the last layer: its norm, and an output table of its own."""
+        """Numbers after the last layer: a norm, and the output table unless it is tied."""
         table = 0 if self.tied_embeddings else self.vocabulary * self.hidden
         return self.hidden * (2 if self.biases else 1) + table
 
@@ -133,7 +132,7 @@ class Transformer:
     def parameters(self) -> int:
         """Numbers in the whole model.
 
-        A GPT comes to ``12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h))``, up to its last norm
+        A GPT has ``12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h))``, except for its last norm
         (Narayanan et al. 2021, Efficient large-scale language model training on GPU clusters using
         Megatron-LM, SC21, section 5.1).
         """
@@ -146,9 +145,9 @@ class Transformer:
 
 @dataclass(frozen=True, slots=True)
 class TokenFlop:
-    """FLOP for one token: of one layer in each pass, and of the output projection forward.
+    """FLOP for one token: of one layer in each of three passes, and of the output projection.
 
-    The output projection costs `vocabulary` in each of the three passes.
+    The output projection costs `vocabulary` in each pass.
     """
 
     forward: Halves

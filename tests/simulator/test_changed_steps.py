@@ -14,7 +14,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.placed_step import PlacedStep
-from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, PassWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
@@ -40,8 +40,10 @@ FORWARD_S, BACKWARD_S, OUTPUT_S = 0.5e-3, 1e-3, 0.3e-3
 
 def pattern(**changes: Any) -> StepPattern:
     """Return a step of milliseconds: two layers a stage, and more at the ends."""
-    layer = PartWork(FORWARD_S * SPEED, BACKWARD_S * SPEED, 0.1e-3 * NVLINK, 0.15e-3 * NVLINK)
-    output = PartWork(OUTPUT_S / 3 * SPEED, OUTPUT_S * 2 / 3 * SPEED)
+    layer = PartWork(
+        PassWork(FORWARD_S * SPEED, 0.1e-3 * NVLINK), PassWork(BACKWARD_S * SPEED, 0.15e-3 * NVLINK)
+    )
+    output = PartWork(PassWork(OUTPUT_S / 3 * SPEED), PassWork(OUTPUT_S * 2 / 3 * SPEED))
     hidden = 0.5 * ("hidden_gradient_bytes" in changes)
     held = Held(0.8e-3 * hidden * NIC, 0.8e-3 * NIC, 0.2e-3 * SPEED, 0.4e-3 * hidden * NIC)
     usual = pattern_of(
@@ -59,9 +61,12 @@ def silent() -> StepPattern:
     """Return the same without a message in its passes: only computing takes time."""
     step = pattern(send_bytes=0.0)
     assert step.layers
-    quiet = {"forward_tensor_bytes": 0.0, "backward_tensor_bytes": 0.0}
-    layers = replace(step.layers, work=replace(step.layers.work, **quiet))
-    return replace(step, parts=tuple(replace(part, **quiet) for part in step.parts), layers=layers)
+    parts = (
+        PartWork(part.forward._replace(tensor_bytes=0.0), part.backward._replace(tensor_bytes=0.0))
+        for part in (step.layers.work, *step.parts)
+    )
+    layers = replace(step.layers, work=next(parts))
+    return replace(step, parts=tuple(parts), layers=layers)
 
 
 SHAPE = JobShape(

@@ -107,12 +107,12 @@ def test_a_group_sends_until_it_dies_and_the_others_wait_for_it(
     pattern = placed_step(sound, platform).pattern
     (part,) = pattern.parts
     each_s = step.passes_s / MICRO_BATCHES
-    assert part.forward_flop / read_platform(platform).gpus[0].speed_flop_per_s > 0.1 * each_s
+    assert part.forward.flop / read_platform(platform).gpus[0].speed_flop_per_s > 0.1 * each_s
     dies_s = (passed + 0.05) * each_s
     settings = on_model(f"{dies_s},gpu-3,hardware")
     scenario = load_scenario("llama3-70b-hgx", settings)
     links = carried(scenario, tmp_path / "links.trace", dies_s + WATCHDOG_S)
-    each_bytes = part.forward_tensor_bytes + part.backward_tensor_bytes
+    each_bytes = part.forward.tensor_bytes + part.backward.tensor_bytes
     for gpu, micro_batches in ((3, passed), (5, passed), (11, MICRO_BATCHES)):
         sent = links[f"nvlink-{gpu:06d}_UP"]
         assert sent == pytest.approx(micro_batches * each_bytes, rel=1e-6, abs=1.0), gpu

@@ -15,7 +15,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph
-from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import PartWork, PassWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
@@ -46,10 +46,14 @@ def pattern_of(layout: Layout, micro_batches: int, **changes: Any) -> StepPatter
         micro_batches,
         tuple(
             PartWork(
-                (1.0 + 0.1 * (part == parts - 1)) * 1e-3 * SPEED,
-                (2.0 + 0.2 * (part == parts - 1)) * 1e-3 * SPEED,
-                0.2e-3 * NVLINK if layout.tensor > 1 else 0.0,
-                0.3e-3 * NVLINK if layout.tensor > 1 else 0.0,
+                PassWork(
+                    (1.0 + 0.1 * (part == parts - 1)) * 1e-3 * SPEED,
+                    0.2e-3 * NVLINK if layout.tensor > 1 else 0.0,
+                ),
+                PassWork(
+                    (2.0 + 0.2 * (part == parts - 1)) * 1e-3 * SPEED,
+                    0.3e-3 * NVLINK if layout.tensor > 1 else 0.0,
+                ),
             )
             for part in range(parts)
         ),
@@ -112,15 +116,21 @@ def longest_path_s(pattern: StepPattern) -> float:
     return total
 
 
+def _with_hops(part: PartWork) -> PartWork:
+    """Return a part whose rings take 28 hops forward and 42 backward."""
+    forward, backward = part.forward, part.backward
+    return PartWork(forward._replace(tensor_hops=28.0), backward._replace(tensor_hops=42.0))
+
+
 @pytest.mark.parametrize("folds", [True, False])
 def test_rings_pay_a_latency_a_hop(tmp_path: Path, folds: bool) -> None:
     """By hand: 28 hops forward and 42 backward, of 600 ns and ten times that, 3 micro-batches.
 
     A ring's message pays one of them, as a ring does that counts no hops.
     """
-    layout, hops = Layout(2, 1, 8), {"forward_tensor_hops": 28.0, "backward_tensor_hops": 42.0}
+    layout = Layout(2, 1, 8)
     plain = pattern_of(layout, 3)
-    rings = replace(plain, parts=(replace(plain.parts[0], **hops),))
+    rings = replace(plain, parts=(_with_hops(plain.parts[0]),))
     assert NVLINK_LATENCY_S == 600e-9
     slow = {"scale_up.latency": "2500ns", "scale_up.switch_latency": "1000ns"}
     for changed, latency_s in (({}, 600e-9), (slow, 6e-6)):
@@ -130,7 +140,7 @@ def test_rings_pay_a_latency_a_hop(tmp_path: Path, folds: bool) -> None:
         assert after.step_s - before.step_s == pytest.approx(longer_s, rel=1e-6)
         assert after.tensor_s - before.tensor_s == pytest.approx(longer_s, rel=1e-6)
         assert after.bubble_s == pytest.approx(0.0, abs=1e-9)
-    parts = tuple(replace(part, **hops) for part in pattern_of(Layout(2, 2, 8), 5).parts)
+    parts = tuple(map(_with_hops, pattern_of(Layout(2, 2, 8), 5).parts))
     step = replace(pattern_of(Layout(2, 2, 8), 5), parts=parts)
     platform, hosts = placed(tmp_path, Layout(2, 2, 8))
     (time,) = time_steps(platform, [(hosts, step)], folds=folds)
@@ -206,7 +216,10 @@ def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:
     layout = Layout(1, 4, 1, 2)
     platform, hosts = placed(tmp_path, layout)
     equal = pattern_of(
-        layout, 40, parts=(PartWork(1e-3 * SPEED, 2e-3 * SPEED),) * 8, send_bytes=0.0
+        layout,
+        40,
+        parts=(PartWork(PassWork(1e-3 * SPEED), PassWork(2e-3 * SPEED)),) * 8,
+        send_bytes=0.0,
     )
     plain = replace(equal, parts=equal.parts[:4])
     for time, parts in zip(
@@ -273,10 +286,7 @@ def test_a_longer_step_is_drawn_out(tmp_path: Path) -> None:
     platform, hosts = placed(tmp_path, layout)
     even = pattern_of(layout, 42)
     slow = tuple(
-        replace(part, forward_flop=1.2 * part.forward_flop, backward_flop=1.2 * part.backward_flop)
-        if number == 2
-        else part
-        for number, part in enumerate(even.parts)
+        part.slower(1.2) if number == 2 else part for number, part in enumerate(even.parts)
     )
     for pattern in (even, replace(even, parts=slow)):
         folded, whole = both_ways(platform, hosts, pattern)

@@ -27,7 +27,7 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.durations import StepTime
-from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import PartWork, PassWork, StepPattern
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
 from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
 from faultline.simulator.workload.layout import Layout, place_on_platform
@@ -120,12 +120,7 @@ def _slowed(pattern: StepPattern, everywhere: float, in_the_middle: float) -> St
     factors = [1.0 + everywhere] * pattern.pipeline
     factors[pattern.pipeline // 2] *= 1.0 + in_the_middle
     parts = tuple(
-        replace(
-            part,
-            forward_flop=factors[number % pattern.pipeline] * part.forward_flop,
-            backward_flop=factors[number % pattern.pipeline] * part.backward_flop,
-        )
-        for number, part in enumerate(pattern.parts)
+        part.slower(factors[number % pattern.pipeline]) for number, part in enumerate(pattern.parts)
     )
     return replace(pattern, parts=parts)
 
@@ -302,7 +297,7 @@ def _rates(kernels: Kernels, measured: pd.DataFrame, platform: Path, timer: Time
         carried = kernels.ring(size_bytes, one.ranks, passes)
         if one.collective == "all-reduce":
             carried = kernels.all_reduce(size_bytes, one.ranks)
-        part = PartWork(0.0, 0.0, carried.size_bytes, forward_tensor_hops=carried.hops)
+        part = PartWork(PassWork(0.0, carried.size_bytes, tensor_hops=carried.hops))
         step = StepPattern(1, 1, one.ranks, 1, 1, (part,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
         rates.append(sent / timer(hosts, step).step_s / 1e9)
     return rates

@@ -16,7 +16,7 @@ from faultline.simulator.pattern.activity_graph import (
     Rank,
     passes_graph,
 )
-from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, PassWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
@@ -38,7 +38,7 @@ def step(pipeline: int = 2, virtual_stages: int = 1, micro_batches: int = 4) -> 
         tensor=1,
         context=1,
         micro_batches=micro_batches,
-        parts=(PartWork(1.0, 2.0),) * (pipeline * virtual_stages),
+        parts=(PartWork(PassWork(1.0), PassWork(2.0)),) * (pipeline * virtual_stages),
         send_bytes=0.0,
         send_blocks=1.0,
         hidden_gradient_bytes=(0.0,) * pipeline,
@@ -76,7 +76,7 @@ def test_the_bubble_is_that_of_the_closed_form(
 
 def test_who_sends_what_how_often() -> None:
     """Of two replicas with two tensor-parallel ranks a stage."""
-    ring = PartWork(1.0, 2.0, forward_tensor_bytes=3.0, backward_tensor_bytes=4.0)
+    ring = PartWork(PassWork(1.0, 3.0), PassWork(2.0, 4.0))
     pattern = replace(
         step(2, 2, 4),
         data=2,
@@ -128,11 +128,12 @@ def test_a_hidden_message_shows_only_where_it_outlasts_its_pass() -> None:
 
 def test_who_skips_attention_sends_nothing_for_it_backward() -> None:
     """Of two rings a layer one is attention's, and its keys and values stay where they are."""
-    part = PartWork(1.0, 2.0, 4.0, 4.0, 3.0, 6.0)
+    part = PartWork(PassWork(1.0, 4.0, 3.0), PassWork(2.0, 4.0, 6.0))
     pattern = replace(step(), tensor=2, data=2, context=2, parts=(part, part))
     shares = (StageShare(0, 0, None, 1.0, 0.5, skips_attention=True), StageShare(0, 1))
     (team,) = Teams(pattern, StepShares((0,), (Pipeline(0, shares, 4, 2),))).teams
-    assert team.pattern.parts == (PartWork(1.0, 1.0, 4.0, 2.0, 3.0, 0.0), part)
+    skipping = PartWork(PassWork(1.0, 4.0, 3.0), PassWork(1.0, 2.0))
+    assert team.pattern.parts == (skipping, part)
 
 
 FORWARD, BACKWARD, RING = 1.0, 2.0, 0.1
@@ -171,7 +172,7 @@ def first_hang(graph: ActivityGraph, dead: Rank, dies: float) -> float:
 def test_a_death_is_felt_within_a_pass_of_its_stage(tensor: int) -> None:
     """Its tensor-parallel peers wait for it from the next pass on that they would meet in."""
     stages, micro_batches = 3, 6
-    part = PartWork(FORWARD, BACKWARD, 1.0, 1.0)
+    part = PartWork(PassWork(FORWARD, 1.0), PassWork(BACKWARD, 1.0))
     pattern = replace(step(stages, 1, micro_batches), tensor=tensor, parts=(part,) * stages)
     graph = passes_graph(pattern, Fold.whole(pattern))
     undisturbed = ends(graph)
@@ -251,7 +252,7 @@ def test_pipelines_of_all_schemes_follow_the_schedule_of_sound_steps() -> None:
         strategy = built(scheme, 64, **layout)
         lose(strategy, Hit(1, 0, 0, 4))
         plan = strategy.plan()
-        cut = LayerCut((8,) * 4, PartWork(1 / 8, 2 / 8), Held())
+        cut = LayerCut((8,) * 4, PartWork(PassWork(1 / 8), PassWork(2 / 8)), Held())
         teams = Teams(replace(whole, layers=cut), StepShares(plan.members, plan.pipelines)).teams
         assert all("W" in "".join(team.pattern.orders) for team in teams)
         taken[scheme] = max(longest_path(passes_graph(team.pattern, alone)) for team in teams)

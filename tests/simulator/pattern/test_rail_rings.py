@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from faultline.simulator.pattern.step_pattern import (
     PartWork,
+    PassWork,
     RingEdge,
     StepPattern,
     ring_edges,
@@ -48,7 +49,7 @@ def test_replicas_of_equal_servers_stand_for_each_other(servers: int, replicas: 
     """One replica is simulated then, and a few of its micro-batches."""
     groups = servers * replicas
     pattern = StepPattern(
-        groups, 2, 8 // replicas, 1, 8, (PartWork(1.0, 2.0, 0.0),) * 2, 0.0, 1.0,
+        groups, 2, 8 // replicas, 1, 8, (PartWork(PassWork(1.0), PassWork(2.0)),) * 2, 0.0, 1.0,
         hidden_gradient_bytes=(1.0, 1.0), gradient_bytes=(1.0, 1.0), optimizer_flop=(1.0, 1.0),
     )  # fmt: skip
     everybody = StepShares(tuple(range(groups)))

@@ -58,9 +58,9 @@ def test_all_to_alls_take_the_place_of_the_networks_collectives() -> None:
     routed = H100.exchange(activations * 4 / 8, 8)
     parts = [job.pattern().parts[0] for job in (dense, experts)]
     layers = 4
-    assert parts[0].forward_tensor_bytes == pytest.approx(layers * 2 * pair.size_bytes)
+    assert parts[0].forward.tensor_bytes == pytest.approx(layers * 2 * pair.size_bytes)
     both = pair.size_bytes + 2 * routed.size_bytes
-    assert parts[1].forward_tensor_bytes == pytest.approx(layers * both)
+    assert parts[1].forward.tensor_bytes == pytest.approx(layers * both)
     # Dispatch and combine of a large message: 7/8 of it at the share of the link that rings reach.
     large = H100.exchange(64 * 2**20, 8).size_bytes
     assert 7 / 8 * 64 * 2**20 < large < 2 * 64 * 2**20

@@ -46,7 +46,7 @@ def job_of(model: Transformer = MODEL, **changes: Any) -> ParallelJob:
 def computed(job: ParallelJob) -> float:
     """Return the FLOP of a micro-batch over all ranks of a replica."""
     parts = job.pattern().parts
-    each = sum(part.forward_flop + part.backward_flop for part in parts)
+    each = sum(part.forward.flop + part.backward.flop for part in parts)
     return each * job.layout.tensor * job.context
 
 
@@ -93,12 +93,12 @@ def test_bytes_of_tensor_parallelism(
     """
     part = job_of(layout=Layout(4, 1, 8), **changes).pattern().parts[0]
     all_reduce = 2 * 7 / 8 * 2 * 2 * 2048 * 4096
-    assert part.forward_tensor_hops == pytest.approx(24 * forward * 14)
-    assert part.backward_tensor_hops == pytest.approx(24 * backward * 14)
+    assert part.forward.tensor_hops == pytest.approx(24 * forward * 14)
+    assert part.backward.tensor_hops == pytest.approx(24 * backward * 14)
     # What latencies take is no bytes.
     hop = HOP_S * counting_kernels().scale_up_bytes_per_s
-    forward_bytes = part.forward_tensor_bytes + hop * part.forward_tensor_hops
-    backward_bytes = part.backward_tensor_bytes + hop * part.backward_tensor_hops
+    forward_bytes = part.forward.tensor_bytes + hop * part.forward.tensor_hops
+    backward_bytes = part.backward.tensor_bytes + hop * part.backward.tensor_hops
     assert forward_bytes == pytest.approx(24 * forward * all_reduce)
     assert backward_bytes == pytest.approx(24 * backward * all_reduce)
 
@@ -122,15 +122,15 @@ def test_bytes_of_stages_and_of_divided_sequences() -> None:
     assert pattern.send_blocks == 0.5
     keys_and_values = 4 * tokens * (4096 / 4) / 2
     part = pattern.parts[0]
-    assert part.forward_context_bytes == pytest.approx(6 * keys_and_values / 2)
-    assert part.backward_context_bytes == pytest.approx(2 * part.forward_context_bytes)
+    assert part.forward.context_bytes == pytest.approx(6 * keys_and_values / 2)
+    assert part.backward.context_bytes == pytest.approx(2 * part.forward.context_bytes)
 
 
 def test_efficiency_slows_products_and_leaves_the_memory() -> None:
     def forward(efficiency: float, bytes_per_s: float) -> float:
         kernels = replace(counting_kernels(), memory_bytes_per_s=bytes_per_s)
         job = replace(job_of(compute_efficiency=efficiency), kernels=kernels)
-        return job.pattern().parts[1].forward_flop
+        return job.pattern().parts[1].forward.flop
 
     products, slower = forward(1.0, INFINITE), forward(0.5, INFINITE)
     assert slower == pytest.approx(2 * products)
