@@ -82,12 +82,12 @@ def headline_runs(stage: Stage) -> pd.DataFrame:
     """The published redundancies, and those around the best under sound rules."""
     known = cells.headline()
     published = [
-        cells.Cell("spare-study", row.scheme, row.groups, row.redundancy)
+        cells.cell_of("spare-study", row.scheme, row.groups, row.redundancy)
         for row in known.itertuples()
     ]
     around = {"replication": (2, 3), "spare": (7, 8, 9)}
     sound = [
-        cells.Cell("spare-sound", scheme, groups, redundancy)
+        cells.cell_of("spare-sound", scheme, groups, redundancy)
         for groups in cells.GROUPS
         for scheme, redundancies in around.items()
         for redundancy in redundancies
@@ -103,7 +103,9 @@ def savings(stage: Stage) -> pd.DataFrame:
 
 def sensitivity(stage: Stage) -> pd.DataFrame:
     """All rows."""
-    runs = stage.runs("sensitivity", cells.variant_points("assumption", stage.seeds))
+    runs = stage.runs(
+        "sensitivity", cells.cell_points(cells.variants("assumption"), stage.seeds, "assumption")
+    )
     return spare.best_of_sensitivity(runs)
 
 

@@ -25,7 +25,7 @@ from faultline.experiments.runs.point import cores
 from faultline.experiments.runs.single_run import run, simulate_on_simgrid
 from faultline.experiments.runs.sweep_plan import make_plan, simulate_plan
 from faultline.experiments.runs.table import read_sweep
-from faultline.experiments.studies.spare.cells import Cell
+from faultline.experiments.studies.spare.cells import cell_of
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
@@ -50,7 +50,7 @@ Settings = dict[str, Any]
 
 
 def replaying(
-    scenario: str, settings: Settings
+    scenario: str, settings: Settings | list[str]
 ) -> Callable[[], tuple[tuple[object, int], Settings]]:
     """Return what resolves a job anew before each round, whose seed is the round's number."""
     seeds = iter(range(1_000))
@@ -59,11 +59,11 @@ def replaying(
 
 @pytest.mark.parametrize(("scheme", "redundancy", "groups"), PUBLISHED_SIMULATOR_S)
 def test_replay_10_000_steps(speed: Speed, scheme: str, redundancy: int, groups: int) -> None:
-    settings = Cell("spare-study", scheme, groups, redundancy).settings()
+    changes = cell_of("spare-study", scheme, groups, redundancy).changes()
     cell = scheme, redundancy, groups
     speed.of(
         run,
-        setup=replaying("spare-study", {**settings, "job.steps": 10_000}),
+        setup=replaying("spare-study", [*changes, "job.steps=10000"]),
         target_s=TARGETS_S.get(cell),
         rival_s=PUBLISHED_SIMULATOR_S[cell],
         rival="the published C++ simulator",

@@ -100,19 +100,22 @@ def injections(links: int, at_once: int, minutes: float) -> Rows:
     Each strikes another server, seven further on. Those on links are evenly spaced among those on
     nodes. Each lengthens an undisturbed step so much that the job has the published speed.
     """
-    lasts_s, found = minutes * 60.0, []
+    lasts_s, starts = minutes * 60.0, []
     for number in range(INJECTIONS):
         is_link = (number + 1) * links // INJECTIONS > number * links // INJECTIONS
         begin_s = max(0, number - at_once + 1) * lasts_s / at_once
         gpu = 8 * (7 * number % (GPUS // 8))
-        found.append((begin_s, f"{'adapter' if is_link else 'gpu'}-{gpu}", lasts_s))
-    longer = _longer([(begin_s, component[:3]) for begin_s, component, _ in found], lasts_s)
+        starts.append((begin_s, f"{'adapter' if is_link else 'gpu'}-{gpu}"))
+    longer = _longer([(begin_s, component[:3]) for begin_s, component in starts], lasts_s)
     share = {"ada": REDUCING_SHARE, "gpu": 1.0 - REDUCING_SHARE}
-    return [(*one, 1.0 + longer / share[one[1][:3]]) for one in found]
+    return [
+        (begin_s, component, lasts_s, 1.0 + longer / share[component[:3]])
+        for begin_s, component in starts
+    ]
 
 
 def _longer(starts: Sequence[tuple[float, str]], lasts_s: float) -> float:
-    """Return by which share of an undisturbed step each kind lengthens it, without mitigation.
+    """Return the share of an undisturbed step by which each kind lengthens it, without mitigation.
 
     Several injections of one kind count as one; a step with both kinds is longer by both.
     """
@@ -170,41 +173,43 @@ def speed_table(runs: pd.DataFrame) -> pd.DataFrame:
 def band_table(table: pd.DataFrame, column: str, keys: list[str]) -> pd.DataFrame:
     """Return the ``mean``, ``low`` and ``high`` of a column, a row per group of a table."""
     groups = table.groupby(keys, sort=False, dropna=False)[column]
-    return groups.agg(mean=lambda one: one.mean(), low="min", high="max").reset_index()
+    return groups.agg(mean=lambda values: values.mean(), low="min", high="max").reset_index()
 
 
 def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
     """Draw the slowdown left by replicas, and speeds by reaction, with published values."""
-    figure, (one, other) = plt.subplots(1, 2, figsize=(10.0, 3.8))
+    figure, (left_axis, speed_axis) = plt.subplots(1, 2, figsize=(10.0, 3.8))
     for colour, total in zip(OKABE_ITO, MICRO_BATCHES, strict=False):
-        mine = left[(left.reaction == "redeal") & (left.total == total)]
-        places = range(len(mine))
-        one.plot(places, mine["left"], marker="o", color=colour, label=f"{total} micro-batches")
-    one.plot(range(len(LEFT)), list(LEFT.values()), "k*", ms=11, label="published")
-    one.axhline(SLOW, color="#999999", ls=":")
-    one.annotate("nothing is done", (len(LEFT) - 1, SLOW), ha="right", va="top", fontsize=9)
-    one.set_ylim(1.0, 1.75)
-    one.set_xticks(range(len(LEFT)), [str(replicas) for replicas in LEFT])
-    one.set_xlabel("replicas, one of them 1.7 times as slow")
-    one.set_ylabel("step over one without a straggler")
-    one.set_title("A straggler's micro-batches dealt to others")
-    one.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+        rows = left[(left.reaction == "redeal") & (left.total == total)]
+        label = f"{total} micro-batches"
+        left_axis.plot(range(len(rows)), rows["left"], marker="o", color=colour, label=label)
+    left_axis.plot(range(len(LEFT)), list(LEFT.values()), "k*", ms=11, label="published")
+    left_axis.axhline(SLOW, color="#999999", ls=":")
+    left_axis.annotate("nothing is done", (len(LEFT) - 1, SLOW), ha="right", va="top", fontsize=9)
+    left_axis.set_ylim(1.0, 1.75)
+    left_axis.set_xticks(range(len(LEFT)), [str(replicas) for replicas in LEFT])
+    left_axis.set_xlabel("replicas, one of them 1.7 times as slow")
+    left_axis.set_ylabel("step over one without a straggler")
+    left_axis.set_title("A straggler's micro-batches dealt to others")
+    left_axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
     names = [*REACTIONS, "ski-rental,\nswept"]
-    usual, mine = (speeds[speeds.inputs == name] for name in ("usual", "swept"))
-    other.plot(range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="the usual setting")
-    other.plot(
-        [len(usual)] * len(mine), mine.speed, "_", color=OKABE_ITO[1], ms=14,
-        label=f"each of {len(mine)} settings",
+    usual, swept = (speeds[speeds.inputs == name] for name in ("usual", "swept"))
+    speed_axis.plot(
+        range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="the usual setting"
+    )
+    speed_axis.plot(
+        [len(usual)] * len(swept), swept.speed, "_", color=OKABE_ITO[1], ms=14,
+        label=f"each of {len(swept)} settings",
     )  # fmt: skip
     published = [(0, WITHOUT), (len(usual), WITH)]
-    other.plot(*zip(*published, strict=True), "k*", ms=11, label="published")
-    other.axhline(SOUND, color="#999999", ls=":")
-    other.annotate("no straggler", (0, SOUND), va="top", fontsize=9)
-    other.set_xticks(range(len(names)), names, fontsize=8)
-    other.set_ylabel("steps per minute")
-    other.set_title("Speed by the reaction to stragglers")
-    other.set_ylim(bottom=0.0)
-    other.legend(fontsize=8, loc="lower right")
+    speed_axis.plot(*zip(*published, strict=True), "k*", ms=11, label="published")
+    speed_axis.axhline(SOUND, color="#999999", ls=":")
+    speed_axis.annotate("no straggler", (0, SOUND), va="top", fontsize=9)
+    speed_axis.set_xticks(range(len(names)), names, fontsize=8)
+    speed_axis.set_ylabel("steps per minute")
+    speed_axis.set_title("Speed by the reaction to stragglers")
+    speed_axis.set_ylim(bottom=0.0)
+    speed_axis.legend(fontsize=8, loc="lower right")
     return figure
 
 

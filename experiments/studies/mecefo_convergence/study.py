@@ -1,4 +1,4 @@
-"""MeCeFO's convergence: progress of an approximate gradient against that of an exact one.
+"""MeCeFO's convergence: the progress of approximate gradients compared with that of exact ones.
 
 A small language model is trained on real text with the approximate backward pass, under the loop's
 plans for the published failure scenarios. ``strategy.approximation_loss`` charges the share by
@@ -96,18 +96,18 @@ def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
     }
     question = resolve(load_scenario("mecefo-7b", changes))
     job = question.job(cell.seed)
-    found: dict[int, StepPlan] = {}
+    plans: dict[int, StepPlan] = {}
     lost: list[int] = []
 
     def record(event: Event) -> None:
         if event.kind is EventKind.STEP:
-            found[event.step] = training.strategy.plan()
+            plans[event.step] = training.strategy.plan()
         elif event.kind is EventKind.MISSING and event.step < cell.steps:
             lost.extend(event.groups)
 
     training = Training(job.work, job.rules, question.strategy(), record)
     simulate(training, ReplayEngine(job))
-    return [found[step] for step in range(1, cell.steps + 1)], len(lost)
+    return [plans[step] for step in range(1, cell.steps + 1)], len(lost)
 
 
 def trained(cell: Cell) -> list[dict[str, float]]:
@@ -165,17 +165,17 @@ def run_table(curves: pd.DataFrame) -> pd.DataFrame:
         exact = of_seed[of_seed.rate == NO_FAULTS]
         last = float(exact.steps.iloc[-1])
         target = float(np.interp(_TARGET_SHARE * last, exact.steps, exact.held_out.cummin()))
-        for (loss, rate, seed), mine in of_seed.groupby(["loss", "rate", "seed"], sort=False):
-            needed = steps_to(target, mine.steps, mine.held_out)
-            shares = mine.approximate + mine.missing
-            found = {
-                "failures": mine.failures.iloc[0],
-                "share": float(np.interp(needed, mine.steps, shares)),
+        for (loss, rate, seed), run in of_seed.groupby(["loss", "rate", "seed"], sort=False):
+            needed = steps_to(target, run.steps, run.held_out)
+            shares = run.approximate + run.missing
+            compared = {
+                "failures": run.failures.iloc[0],
+                "share": float(np.interp(needed, run.steps, shares)),
                 "inflation": needed / (_TARGET_SHARE * last),
                 "final_share": shares.iloc[-1],
-                "change": mine.held_out.iloc[-1] - exact.held_out.iloc[-1],
+                "change": run.held_out.iloc[-1] - exact.held_out.iloc[-1],
             }
-            rows.append({"loss": loss, "rate": rate, "seed": seed, **found})
+            rows.append({"loss": loss, "rate": rate, "seed": seed, **compared})
     table = pd.DataFrame(rows)
     table.insert(6, "taken", 1.0 - 1.0 / table.inflation)
     return table
@@ -195,16 +195,16 @@ def loss_table(runs: pd.DataFrame) -> pd.DataFrame:
 
     A row per seed, for each loss under the loop's plans, and for MeCeFO with steady take-overs.
     """
-    known = runs[runs.share.gt(0) & runs.taken.notna()]
+    reached = runs[runs.share.gt(0) & runs.taken.notna()]
     cases = [(loss, "under the loop's plans", (loss,)) for loss in LOSSES]
     return pd.DataFrame(
         {
             "scheme": scheme,
             "setting": setting,
-            "value": float((mine.taken * mine.share).sum() / (mine.share**2).sum()),
+            "value": float((of_seed.taken * of_seed.share).sum() / (of_seed.share**2).sum()),
         }
         for scheme, setting, losses in (*cases, ("mecefo", _ALL, ("mecefo", STEADY)))
-        for _, mine in known[known.loss.isin(losses)].groupby("seed", sort=False)
+        for _, of_seed in reached[reached.loss.isin(losses)].groupby("seed", sort=False)
     )
 
 
@@ -224,15 +224,15 @@ def _draw_losses(losses: Axes, differences: Axes, curves: pd.DataFrame) -> None:
     # Only intervals at the end, side by side: bands would hide the lines.
     place = last = curves.samples[curves.rate == NO_FAULTS].max()
     for (loss, rate), look in _RATES.items():
-        mine = curves[(curves.loss == loss) & (curves.rate == rate)]
-        if mine.empty:
+        runs = curves[(curves.loss == loss) & (curves.rate == rate)]
+        if runs.empty:
             continue
-        mean = mine[mine.steps > 0].groupby("samples", as_index=False).held_out.mean()
+        mean = runs[runs.steps > 0].groupby("samples", as_index=False).held_out.mean()
         losses.plot(mean.samples, mean.held_out, markersize=4, **look.line)
         if rate == NO_FAULTS:
             continue
-        beside = exact.loc[pd.MultiIndex.from_frame(mine[["seed", "steps"]])].to_numpy()
-        table = mean_over_seeds(mine.assign(change=mine.held_out - beside), ["samples"], "change")
+        without = exact.loc[pd.MultiIndex.from_frame(runs[["seed", "steps"]])].to_numpy()
+        table = mean_over_seeds(runs.assign(change=runs.held_out - without), ["samples"], "change")
         differences.plot(table.samples, table["mean"], markersize=4, **look.line)
         place += 0.025 * last
         end = table.iloc[-1]
@@ -254,15 +254,23 @@ def _draw_inflation(axis: Axes, runs: pd.DataFrame) -> None:
     faulty = runs[(runs.rate != NO_FAULTS) & runs.inflation.notna()]
     widest = max(0.3, float(faulty.share.max())) * 1.1
     shares = np.linspace(0.0, min(widest, 0.7), 50)
-    axis.plot(shares, 1 / (1 - shares), color="#999999", ls="--", label="worth nothing")
+    axis.plot(
+        shares,
+        1 / (1 - shares),
+        color="#999999",
+        ls="--",
+        label="worth nothing",
+    )
     axis.axhline(1.0, color="#999999", lw=1.0, label="worth as much as exact")
     for name in (*LOSSES, STEADY):
-        mine, look = faulty[faulty.loss == name], looks[name].line | {"linestyle": "none"}
-        if not mine.empty:
-            axis.plot(mine.share, mine.inflation, markersize=5, **look)
-    axis.set_xlabel("share of gradients approximate, or of the batch missing")
-    axis.set_ylabel("steps to a loss over those without faults")
-    axis.set_title("Inflation by share, a mark a run")
+        runs_of_loss, look = faulty[faulty.loss == name], looks[name].line | {"linestyle": "none"}
+        if not runs_of_loss.empty:
+            axis.plot(runs_of_loss.share, runs_of_loss.inflation, markersize=5, **look)
+    axis.set(
+        xlabel="share of gradients approximate, or of the batch missing",
+        ylabel="steps to a loss over those without faults",
+        title="Inflation by share, a mark a run",
+    )
     axis.legend()
 
 

@@ -40,7 +40,7 @@ DOMAIN_SIZES = (8, 16, 32, 64, 72)
 def random_counts(
     rng: np.random.Generator, sets: int, failures: int, domains: int, domain_gpus: int
 ) -> NDArray[np.int16]:
-    """Draw sets of failed GPUs, uniform over the cluster; their counts, shape (sets, domains)."""
+    """Return counts of failed GPUs by domain, uniform over the cluster, shape (sets, domains)."""
     gpus = domains * domain_gpus
     drawn = [rng.choice(gpus, failures, replace=False, shuffle=False) for _ in range(sets)]
     domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // domain_gpus
@@ -59,8 +59,8 @@ def lost_shares(
 ) -> NDArray[np.float64]:
     """Return the share of throughput lost in each state: a row of failed GPUs by domain.
 
-    Hit domains are packed into the fewest replicas, unless domains are used in order (`in_order`).
-    If whole replicas reshard for reduced ones (`resharded`), the full time counts as lost.
+    Hit domains are packed into the fewest replicas, unless domains are used `in_order`. With
+    `resharded`, the full time counts as lost in which whole replicas reshard for reduced ones.
     """
     stages = job.layout.pipeline
     if in_order:
@@ -88,8 +88,8 @@ def loss_table(
         counts = random_counts(rng, sets, failed, job.domains, job.domain_gpus)
         for scheme, in_order in product(Scheme, (False, True)):
             shares, resharded = (
-                lost_shares(counts, job, scheme, in_order=in_order, resharded=all_of_it)
-                for all_of_it in (False, True)
+                lost_shares(counts, job, scheme, in_order=in_order, resharded=in_full)
+                for in_full in (False, True)
             )
             cell = (seed, fraction, scheme.value, not in_order)
             rows.append((*cell, shares.mean(), np.percentile(shares, 95), resharded.mean()))
@@ -107,38 +107,31 @@ pretraining on 16,384 GPUs, each counted as one GPU."""
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Events in the order of time."""
+    """Failures and returns of GPUs in the order of time; arrays have the shape (events,)."""
 
-    times_s: NDArray[np.float64]  # Times of failures and returns (shape (events,)).
-    gpus: NDArray[np.int64]  # GPU of each event (shape (events,)).
-    changes: NDArray[np.int16]  # 1 if the GPU fails, -1 if it returns (shape (events,)).
+    times_s: NDArray[np.float64]
+    gpus: NDArray[np.int64]
+    changes: NDArray[np.int16]  # 1 if the GPU fails, -1 if it returns.
     duration_s: float  # End of the trace.
 
     @property
     def failed(self) -> NDArray[np.int64]:
-        """Number of failed GPUs after each event, shape (events,)."""
-        total: NDArray[np.int64] = np.cumsum(self.changes, dtype=np.int64)
-        return total
+        """Number of failed GPUs after each event."""
+        return np.asarray(np.cumsum(self.changes, dtype=np.int64))
 
     @property
     def local_peaks(self) -> NDArray[np.bool_]:
-        """Whether the next event is a repair, or there is none, shape (events,).
-
-        A state with fewer failures than a neighbouring state is never worse than that one.
-        """
+        """Whether a repair or the end follows the failure: fewer failures are never worse."""
         following = np.append(self.changes[1:], np.int16(-1))
         return np.asarray((self.changes == 1) & (following == -1))
 
     @property
     def lengths_s(self) -> NDArray[np.float64]:
-        """Length of the state after each event, shape (events,)."""
+        """Length of the state after each event."""
         return np.diff(self.times_s, append=self.duration_s)
 
     def domain_counts(self, domains: int, domain_gpus: int) -> NDArray[np.int16]:
-        """Return the failed GPUs of each domain after each event, shape (events, domains).
-
-        GPUs beyond the last whole domain belong to none.
-        """
+        """Return the failed GPUs of each whole domain after each event, shape (events, domains)."""
         steps = np.zeros((self.times_s.size, domains), dtype=np.int16)
         domain = self.gpus // domain_gpus
         inside = domain < domains
@@ -222,8 +215,8 @@ def traces(
 def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
     """Return a row per setting, seed and trace.
 
-    Columns: `share_above` (time above `THRESHOLD`), `peak_gpus`, and `least_availability_tp32` and
-    `..._tp64` (share of whole domains at the worst moment).
+    `share_above` is the share of time above `THRESHOLD`, `least_availability_tp32` and `_tp64` the
+    share of whole domains at the worst moment.
     """
     rows: list[dict[str, Any]] = []
     for repair, factor, seed in product(REPAIRS_DAYS, RATE_FACTORS, seeds):
@@ -254,19 +247,19 @@ def spares_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
         ("spares fail too", Purpose.FAILING_SPARES, domains),
     ):
         for seed in seeds:
-            found = traces(SPARES_REPAIR, 1, seed, count, failing * job.domain_gpus, purpose)
-            for index, trace in enumerate(found):
+            drawn = traces(SPARES_REPAIR, 1, seed, count, failing * job.domain_gpus, purpose)
+            for index, trace in enumerate(drawn):
                 peaks = trace.domain_counts(domains, job.domain_gpus)[trace.local_peaks]
-                needed = ((each.value, spares_needed(peaks, job, each)) for each in Scheme)
-                rows += [(how, seed, index, *found) for found in needed]
+                for scheme in Scheme:
+                    needed = spares_needed(peaks, job, scheme)
+                    rows.append((how, seed, index, scheme.value, needed))
     return pd.DataFrame(rows, columns=["how", "seed", "trace", "scheme", "spares"])
 
 
 def spares_needed(counts: Counts, job: StudyJob, scheme: Scheme) -> int:
     """Return the fewest spare domains, in whole replicas, that keep the batch in every state.
 
-    States are rows of failed GPUs by domain, spares last. It is a ValueError if all spares together
-    are not enough.
+    States are rows of failed GPUs by domain, spares last. Too few spares are a ValueError.
     """
     plans = job.plans(scheme)
     for domains in range(job.domains, counts.shape[1] + 1, PIPELINE_STAGES):

@@ -2,8 +2,7 @@
 
 The job of the study is a scenario, with traces as files. Other jobs are on scale-up domains of
 other sizes, with the same failures. Larger domains use the slower network less, and lose more with
-each broken GPU. Each size has the step time of its model, its own resharding, and as many stages as
-the memory needs.
+each broken GPU. Each size has its own step time, resharding, and stages as the memory needs.
 """
 
 from __future__ import annotations
@@ -73,23 +72,19 @@ def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
     A repair that ends after the trace gets the trace's length.
     """
     events = pd.DataFrame({"time_s": trace.times_s, "gpu": trace.gpus, "change": trace.changes})
-    known_s = events.groupby("gpu").time_s.shift(-1) - events.time_s
-    events["repair_s"] = known_s.fillna(trace.duration_s)
-    mine = events[(events.gpu < job.gpus) & (events.change == 1)]
-    found = []
-    for time_s, gpu, _, repair_s in mine.itertuples(index=False):
-        group = gpu // job.replica_gpus
-        kind: Kind = "software" if repair_s < 1.5 * failures.SOFTWARE_REPAIR_S else "hardware"
-        of_group = range(group, group + 1)
-        found.append(Failure(time_s, "gpu", gpu, kind, kind, repair_s, of_group))
-    return found
+    repair_s = events.groupby("gpu").time_s.shift(-1) - events.time_s
+    events["repair_s"] = repair_s.fillna(trace.duration_s)
+    of_job = []
+    for event in events[(events.gpu < job.gpus) & (events.change == 1)].itertuples():
+        group, is_short = event.gpu // job.replica_gpus, 1.5 * failures.SOFTWARE_REPAIR_S
+        kind: Kind = "software" if event.repair_s < is_short else "hardware"
+        groups = range(group, group + 1)
+        of_job.append(Failure(event.time_s, "gpu", event.gpu, kind, kind, event.repair_s, groups))
+    return of_job
 
 
 def scenario_of(trace: failures.Trace, path: Path, variant: str, *more: str) -> Scenario:
-    """Return the job under one of the `VARIANTS`, with a trace from a file.
-
-    `more` are further settings, ``key=value``.
-    """
+    """Return the job under one of the `VARIANTS`, with a trace from a file and `more` settings."""
     span = f"failures.trace_span_s={trace.duration_s}"
     of_trace = ["failures.model=trace", f"failures.trace={path}", span]
     scheme = f"strategy.name={variant.partition(', ')[0]}"
@@ -105,8 +100,7 @@ def _points(
 ) -> Iterator[Point]:
     """Yield 15 days of `count` traces per seed, at Llama 3's rate, for each job and variant.
 
-    Jobs have settings of the scenario. Traces are written into the directory, because scenarios
-    name files.
+    Each job has its settings of the scenario. Traces are files in the directory.
     """
     for seed in range(seeds):
         for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
@@ -134,8 +128,8 @@ def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
 def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Return runs of the loop with ``goodput``, ``degraded``, and ``how``, the variant's mode.
 
-    Goodput is the trained batches over those of the same time without failures and checkpoints.
-    Degraded is the share of the training time lost to smaller batches and resharding.
+    Goodput is relative to the same time without failures and checkpoints. Degraded is the share of
+    the training time lost to smaller batches and resharding.
     """
     trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
     return runs.assign(
@@ -146,22 +140,18 @@ def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return `loop_table` with ``batches_per_day``, of 1,024 sequences.
-
-    Goodput is relative to a job of this size without failures.
-    """
-    found = loop_table(runs)
+    """Return `loop_table` with ``batches_per_day``, of 1,024 sequences."""
+    table = loop_table(runs)
     full_batches = [
         failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
         for job in map(job_that_fits, runs.domain_gpus)
     ]
-    return found.assign(batches_per_day=found.goodput * full_batches)
+    return table.assign(batches_per_day=table.goodput * full_batches)
 
 
 def _domain_settings(job: StudyJob) -> list[str]:
     """Return the settings of a scenario of the study's job on domains of another size."""
-    modelled = modelled_settings(job)
-    cut = {
+    shape = {
         "job.groups": job.replicas,
         "job.gpus": job.gpus,
         "model.pipeline": job.layout.pipeline,
@@ -169,4 +159,4 @@ def _domain_settings(job: StudyJob) -> list[str]:
         "model.micro_batches": job.rules.local_batch,
         "failures.gpus_per_domain": job.domain_gpus,
     }
-    return [f"{key}={value}" for key, value in (modelled | cut).items()]
+    return [f"{key}={value}" for key, value in (modelled_settings(job) | shape).items()]

@@ -160,17 +160,17 @@ def utilisation_table() -> pd.DataFrame:
     for gpus, pace, domain in product((8192, GPUS), MACHINES, (8, 16, 32, 64)):
         machine, most_parts = MACHINES[pace]
         ideal_s = sequences * model.sequence_tokens * whole_flop / gpus / machine.flop_per_s
-        found = []
+        layouts = []
         for stages in (1, 2, 4, 8, 16, 32, 64):
             replicas = gpus // (domain * stages)
             for parts in {1, min(most_parts, model.layers // stages)}:
                 layout = Layout(replicas, stages, domain, virtual_stages=parts)
                 batch = sequences // replicas
-                held = gpu_memory(model, layout, 1, batch, recompute="selective")
-                if held.total <= MEMORY_BYTES:
-                    taken = iteration_time(model, layout, machine, 1, batch).total_s
-                    found.append((ideal_s / taken, stages, replicas, parts))
-        rows.append((gpus, pace, domain, *max(found)))
+                memory = gpu_memory(model, layout, 1, batch, recompute="selective")
+                if memory.total <= MEMORY_BYTES:
+                    step_s = iteration_time(model, layout, machine, 1, batch).total_s
+                    layouts.append((ideal_s / step_s, stages, replicas, parts))
+        rows.append((gpus, pace, domain, *max(layouts)))
     columns = ["gpus", "pace", "domain", "utilisation", "stages", "replicas", "parts"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -202,9 +202,9 @@ def resharding(job: StudyJob, degree: int) -> Resharding:
 
 
 def step_slowdowns(job: StudyJob, scheme: Scheme) -> NDArray[np.float64]:
-    """Return the relative increase of a step, by failed GPUs in the worst domain of any replica.
+    """Return the relative increase of a step for 0, 1, ... failed GPUs in the worst domain.
 
-    The array has values for 0, 1, ... failed GPUs; no resharding is hidden.
+    No resharding is hidden.
     """
     degrees = [plan.degree or job.domain_gpus for plan in job.plans(scheme)]
     return np.array([resharding(job, degree).iteration_slowdown for degree in degrees])

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.figures.style import CAUSE_LOOKS, legend_below, stack_bars
+from faultline.experiments.figures.style import CAUSE_LOOKS, legend_below, name_rows, stack_bars
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.ntp import failures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
@@ -39,15 +39,11 @@ def draw_loop(table: pd.DataFrame) -> Figure:
     for place, variant in enumerate(means.index):
         text = f"goodput {goodput[variant]:.1%}"
         axis.text(left[variant] + 0.004, place, text, va="center", fontsize=9)
-    axis.set_yticks(range(len(means)), [loop.variant_name(str(name)) for name in means.index])
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    axis.invert_yaxis()
-    axis.set_xlim(0, float(left.max()) + 0.08)
+    name_rows(axis, range(len(means)), [loop.variant_name(str(name)) for name in means.index])
     axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axis.set_xlabel("share of 15 days lost")
+    axis.set(xlim=(0, float(left.max()) + 0.08), xlabel="share of 15 days lost")
     axis.set_title("32,768 GPUs at Llama 3's failure rate, restarts of ten minutes")
-    figure.legend(loc="outside lower center", ncols=4)
+    legend_below(figure, axis)
     return figure
 
 

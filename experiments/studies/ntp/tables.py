@@ -72,11 +72,11 @@ def peak_ratios(table: pd.DataFrame) -> pd.DataFrame:
     """Return the ratio of peaks of failed GPUs at three times the rate, a row per seed."""
     means = by_seed(table, ["repair", "rate_factor"])
     peaks = means.set_index(["repair", "rate_factor", "seed"]).peak_gpus.sort_index()
-    repairs, found = list(table.repair.unique()), []
-    for repair, other in [*zip(repairs, repairs, strict=True), ("3 days", "5 days")]:
-        setting = f"15 days, rate x3 and repair {repair}, over rate x1 and repair {other}"
-        found += [(setting, ratio) for ratio in peaks[repair, 3] / peaks[other, 1]]
-    return pd.DataFrame(found, columns=["setting", "value"])
+    repairs, rows = list(table.repair.unique()), []
+    for repair, base in [*zip(repairs, repairs, strict=True), ("3 days", "5 days")]:
+        setting = f"15 days, rate x3 and repair {repair}, over rate x1 and repair {base}"
+        rows += [(setting, ratio) for ratio in peaks[repair, 3] / peaks[base, 1]]
+    return pd.DataFrame(rows, columns=["setting", "value"])
 
 
 def spares_by_seed(table: pd.DataFrame) -> pd.DataFrame:
@@ -95,45 +95,45 @@ def tried_table() -> pd.DataFrame:
 
     Shares of hit domains follow the formula (`available_fraction`): failures uniform over GPUs.
     """
-    found: list[tuple[str, str, str, float]] = []
+    rows: list[tuple[str, str, str, float]] = []
     for size in (64, 72):
         gpus = GPUS // size * size
         counts = range(1, gpus // 100)
         needed = next(k for k in counts if available_fraction(gpus, size, k) <= 0.90)
         setting = f"TP{size}, for 10 % of domains hit"
-        found.append(("failed_fraction_needed", "cluster", setting, needed / gpus))
+        rows.append(("failed_fraction_needed", "cluster", setting, needed / gpus))
     boosted = 1.0 - available_fraction(GPUS, 32, round(0.004 * GPUS))
-    found.append(("boosted_domains", "ntp-pw", "domains of 32 GPUs, 0.4% failed", boosted))
+    rows.append(("boosted_domains", "ntp-pw", "domains of 32 GPUs, 0.4% failed", boosted))
     for size, times in product((32, 64), (2, 3)):
         setting = f"domains of {size} GPUs, {times} times the published peak"
         share = available_fraction(GPUS, size, times * PUBLISHED_PEAK_GPUS)
-        found.append(("available_domains_at_peak", "cluster", setting, share))
+        rows.append(("available_domains_at_peak", "cluster", setting, share))
     rules = study_job().rules
     for local_batch, degree in product((8, 64), (30, 28)):
-        ours = replace(rules, local_batch=local_batch, iteration_s=pipeline_time(0.0))
-        plan = replica_plan(Scheme.NTP, rules.domain_gpus - degree, ours)
+        changed = replace(rules, local_batch=local_batch, iteration_s=pipeline_time(0.0))
+        plan = replica_plan(Scheme.NTP, rules.domain_gpus - degree, changed)
         setting = f"TP{degree}, local batch {local_batch}, in proportion to its share of the work"
-        found.append(("replica_throughput", "ntp", setting, plan.sequences / local_batch))
-    return pd.DataFrame(found, columns=["quantity", "scheme", "setting", "value"])
+        rows.append(("replica_throughput", "ntp", setting, plan.sequences / local_batch))
+    return pd.DataFrame(rows, columns=["quantity", "scheme", "setting", "value"])
 
 
 def power_table() -> pd.DataFrame:
     """Return the cost of more power, and the power of NTP-PW."""
     plans = study_job().plans(Scheme.NTP_PW)
-    found = []
+    rows = []
     for power in (1.1, 1.2):
         setting = f"{power} times TDP (the curve is a fit through this)"
         lost = 1.0 - performance(power) / power
-        found.append(("performance_per_watt_lost", setting, "1", lost))
+        rows.append(("performance_per_watt_lost", setting, "1", lost))
     for plan in (plans[1], plans[3]):
         setting = f"TP{plan.degree}, {plan.sequences} sequences"
-        found.append(("power_over_tdp", setting, "1", plan.power))
+        rows.append(("power_over_tdp", setting, "1", plan.power))
         # The unused supply of failed GPUs is all that a rack can add.
         over = f"TP{plan.degree}, fed for {32 * _TDP_W / 1000:g} kW"
-        found.append(("power of a domain", over, "kW", plan.degree * plan.power * _TDP_W / 1000))
+        rows.append(("power of a domain", over, "kW", plan.degree * plan.power * _TDP_W / 1000))
         kept = performance_within_budget(plan.degree, 32) * plan.degree / 32
-        found.append(("pace within the rack's power", over, "1", kept))
-    return pd.DataFrame(found, columns=["quantity", "setting", "unit", "value"])
+        rows.append(("pace within the rack's power", over, "1", kept))
+    return pd.DataFrame(rows, columns=["quantity", "setting", "unit", "value"])
 
 
 def placement_sentence(losses: pd.DataFrame, spares: pd.DataFrame) -> str:

@@ -126,7 +126,7 @@ def oobleck_times(name: str) -> tuple[float, ...]:
 
 @cache
 def varuna_times(name: str) -> tuple[float, ...]:
-    """Return the same for pipelines of equal length; remaining nodes are idle."""
+    """Return these times for pipelines of equal length; remaining nodes are idle."""
     templates, batch = templates_of(name), MODELS[name].batch
     return tuple(
         min(
@@ -155,8 +155,8 @@ def steps_of(system: System, model: str) -> tuple[float, ...]:
     scale = batch * len(times) / sum(times) / wanted
     for _ in range(_ROUNDS):
         # Only whole steps count, so the throughput is not quite proportional.
-        found = _simulated(system, model, tuple(scale * time for time in times), _CALIBRATED_ON)
-        scale *= _samples_per_s(found, model) / wanted
+        run = _simulated(system, model, tuple(scale * time for time in times), _CALIBRATED_ON)
+        scale *= _samples_per_s(run, model) / wanted
     return tuple(scale * time for time in times)
 
 
@@ -240,14 +240,14 @@ def draw_cells(cells: pd.DataFrame) -> Figure:
     places = range(len(INTERVALS))
     for column, model in enumerate(MODELS):
         axes[0, column].set_title(model)
-        for system, mine in cells[cells.model == model].groupby("system", sort=False):
+        for system, rows in cells[cells.model == model].groupby("system", sort=False):
             look = look_of(str(system))
-            best = mine.samples_per_s.iloc[0]
-            for axis, found, known in (
-                (axes[0, column], mine.effective, mine.published_effective),
-                (axes[1, column], mine.samples_per_s / best, mine.published_samples_per_s / best),
+            best = rows.samples_per_s.iloc[0]
+            for axis, simulated, known in (
+                (axes[0, column], rows.effective, rows.published_effective),
+                (axes[1, column], rows.samples_per_s / best, rows.published_samples_per_s / best),
             ):
-                axis.plot(places, found, color=look.colour, marker=look.marker)
+                axis.plot(places, simulated, color=look.colour, marker=look.marker)
                 axis.plot(places, known, **{**PUBLISHED, "markeredgecolor": look.colour})
         axes[1, column].set_xticks(places, list(INTERVALS), rotation=35)
         axes[1, column].set_xlabel("a node lost every")
@@ -268,9 +268,7 @@ def draw_planned(table: pd.DataFrame) -> Figure:
     axis.plot(table.nodes, table.planned, color=look.colour, marker=look.marker, label="planned")
     axis.plot(table.nodes, table.published, **PUBLISHED, label="published")
     axis.invert_xaxis()
-    axis.set_ylim(0, 1.08)
-    axis.set_xlabel("nodes")
-    axis.set_ylabel("speed over that with 30 nodes")
+    axis.set(ylim=(0, 1.08), xlabel="nodes", ylabel="speed over that with 30 nodes")
     axis.set_title("6.7B after lost nodes: Oobleck's planner and its artifact")
     axis.legend(loc="lower left")
     return figure

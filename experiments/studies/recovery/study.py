@@ -58,16 +58,15 @@ def with_repeated(table: pd.DataFrame) -> pd.DataFrame:
     earlier hit, or of a row used to fit a price, for the same event of the same system.
     """
     roles = list(table.role)
-    for _, mine in table.groupby(["system", "event"], sort=False):
+    for _, recoveries in table.groupby(["system", "event"], sort=False):
         hits_s: list[float] = []
-        for place, one in mine.iterrows():
-            if one.role != "fitted" and _verdict(one.off) == "outside":
+        for place, row in recoveries.iterrows():
+            if row.role != "fitted" and _verdict(row.off) == "outside":
                 continue
-            if one.role != "fitted" and any(
-                abs(one.modelled_s / hit_s - 1.0) < _SAME_WITHIN for hit_s in hits_s
-            ):
+            repeats = any(abs(row.modelled_s / hit_s - 1.0) < _SAME_WITHIN for hit_s in hits_s)
+            if row.role != "fitted" and repeats:
                 roles[table.index.get_loc(place)] = "repeated"
-            hits_s.append(one.modelled_s)
+            hits_s.append(row.modelled_s)
     return table.assign(role=roles)
 
 
@@ -115,7 +114,7 @@ _QUANTILE, _PER_MACHINE = 0.99, 1e-6
 
 
 def _standby_table() -> pd.DataFrame:
-    """Return standbys by machines, and the relative excess of recovery times with that many.
+    """Return standbys by machines, and the relative excess of recovery times with these standbys.
 
     The reference is an unlimited number of standbys. The daily failure rate of a machine is
     unpublished: it is the middle of the rates that give all four numbers of standbys. Recovery
@@ -157,12 +156,12 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     low, high = ([by * end for end in ends] for by in (0.85, 1.15))
     axis.fill_between(ends, low, high, color="#EFEFEF")
     axis.plot(ends, ends, color="#999999", linewidth=1.0)
-    for colour, (system, mine) in zip(OKABE_ITO, table.groupby("system", sort=False), strict=False):
-        for one in mine.itertuples():
-            least, most = max(one.published_low_s, ends[0]), min(one.published_high_s, ends[1])
-            axis.plot([least, most], [one.modelled_s] * 2, color=colour, linewidth=1.5)
-            fill = "white" if one.role == "fitted" else colour
-            axis.plot((least * most) ** 0.5, one.modelled_s, "o", color=colour, mfc=fill, ms=6)
+    for colour, (system, rows) in zip(OKABE_ITO, table.groupby("system", sort=False), strict=False):
+        for row in rows.itertuples():
+            least, most = max(row.published_low_s, ends[0]), min(row.published_high_s, ends[1])
+            axis.plot([least, most], [row.modelled_s] * 2, color=colour, linewidth=1.5)
+            fill = "white" if row.role == "fitted" else colour
+            axis.plot((least * most) ** 0.5, row.modelled_s, "o", color=colour, mfc=fill, ms=6)
         axis.plot([], [], "o", color=colour, label=system)
     axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="fitted on")
     axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published (s)", ylabel="modelled (s)")
@@ -185,9 +184,11 @@ class RecoveryStudy(Study):
         """Add up the phases of every measured recovery."""
         # Oobleck's cost of losing and of gaining a machine, for 6.7B on 32 GPUs.
         scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
-        found = explained_recoveries(scenario, ["oobleck"])
-        known = (one for one in found if isinstance(one, ExplainedRecovery))
-        oobleck_s = {one.event: one.duration_s for one in known}
+        oobleck_s = {
+            recovery.event: recovery.duration_s
+            for recovery in explained_recoveries(scenario, ["oobleck"])
+            if isinstance(recovery, ExplainedRecovery)
+        }
         rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
         return {"recoveries": with_repeated(pd.DataFrame(rows)), "standbys": _standby_table()}
 
@@ -207,4 +208,4 @@ class RecoveryStudy(Study):
             for one in off.itertuples()
         )
         met = f"{len(predicted) - len(off)} of {len(predicted)} predicted recoveries"
-        return [f"{met} are within {100 * self.within:g} %. Off are: {missed}."]
+        return [f"{met} are within {100 * self.within:g} %. Outside: {missed}."]

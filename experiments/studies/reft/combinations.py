@@ -160,8 +160,8 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
     figure, panels = _panels(runs, ["strategy", "protection"], figsize=(11.0, 4.8))
     for axis, means in panels:
         for scheme in SCHEMES:
-            mine = means[means.strategy == scheme].set_index("protection").loc[list(_LABELS)]
-            _draw_protections(axis, mine, scheme)
+            line = means[means.strategy == scheme].set_index("protection").loc[list(_LABELS)]
+            _draw_protections(axis, line, scheme)
         axis.margins(y=0.08)
         axis.set_xticks(range(len(_LABELS)), list(_LABELS.values()), fontsize=9)
         axis.set_xlim(-0.4, len(_LABELS) - 0.4)

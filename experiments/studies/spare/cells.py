@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.data import parts_of, read_rows
 from faultline.simulator.job import Durations
 from faultline.simulator.simgrid_engine.probes import cached_probe
 from faultline.strategies.golomb import largest_redundancy
@@ -57,37 +57,52 @@ def published_cells() -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of a curve."""
+    """A job of the study: a point of a curve, or a line of ``data/variants.csv``."""
 
     rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
-    # The point.
     scheme: str
-    groups: int
-    redundancy: int
+    groups: int = 200
+    redundancy: int | None = None
     distribution: str = "weibull"
+    interval_steps: int | None = None  # Between checkpoints; derived if None.
+    settings: str = ""  # Other changes to the scenario, as ``key=value`` separated by "; ".
+    label: str = ""
 
-    def settings(self) -> dict[str, Any]:
-        """Return the changes of this cell to its scenario.
-
-        The rules of the study include its checkpoint intervals; sound rules derive their own.
-        """
-        settings = {
+    def changes(self) -> list[str]:
+        """Return all changes of this cell to its scenario, as ``key=value``."""
+        columns = {
             "strategy.name": self.scheme,
             "job.groups": self.groups,
             "strategy.redundancy": self.redundancy,
             "failures.distribution": self.distribution,
+            "checkpoint.interval_steps": self.interval_steps,
         }
-        cell = {"scheme": self.scheme, "groups": self.groups, "redundancy": self.redundancy}
-        for line in read_rows("spare", "spare_intervals"):
-            if self.rules == "spare-study" and cell.items() <= line.items():
-                settings["checkpoint.interval_steps"] = line["interval_steps"]
-        return settings
+        stated = [f"{key}={value}" for key, value in columns.items() if value is not None]
+        return [*stated, *parts_of(self.settings)]
+
+    def job(self, known: Durations | None = None) -> ResolvedJob:
+        """Return the job, with durations that are already known."""
+        return resolve(load_scenario(self.rules, self.changes()), known)
+
+
+def cell_of(
+    rules: str, scheme: str, groups: int, redundancy: int, distribution: str = "weibull"
+) -> Cell:
+    """Return a point of a curve.
+
+    The rules of the study include its checkpoint intervals; sound rules derive their own.
+    """
+    cell = Cell(rules, scheme, groups, redundancy, distribution)
+    for line in read_rows("spare", "spare_intervals") if rules == "spare-study" else ():
+        if (scheme, groups, redundancy) == (line["scheme"], line["groups"], line["redundancy"]):
+            return replace(cell, interval_steps=line["interval_steps"])
+    return cell
 
 
 def default_cells() -> list[Cell]:
     """Return the cells of ``data/cells.csv``."""
     return [
-        Cell(line["rules"], line["scheme"], line["groups"], redundancy, line["distribution"])
+        cell_of(line["rules"], line["scheme"], line["groups"], redundancy, line["distribution"])
         for line in read_rows("spare", "cells")
         for redundancy in range(line["least"], line["most"] + 1)
     ]
@@ -96,40 +111,29 @@ def default_cells() -> list[Cell]:
 def full_cells() -> list[Cell]:
     """Return every redundancy that has a ruler, under both distributions."""
     return [
-        Cell(rules, scheme, groups, redundancy, distribution)
+        cell_of(rules, scheme, groups, redundancy, distribution)
         for rules, distribution, groups, scheme in product(RULES, DISTRIBUTIONS, GROUPS, SCHEMES)
         for redundancy in range(2, largest_redundancy(groups) + 1)
     ]
 
 
-def cell_points(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
-    """Yield the runs of every cell, labelled with its ``rules``."""
-    # Measured values depend only on the rules and the groups.
-    durations: dict[tuple[str, int], Durations] = {}
+def variants(part: str) -> list[Cell]:
+    """Return the cells of a part of ``data/variants.csv``."""
+    lines = [dict(line) for line in read_rows("spare", "variants")]
+    return [Cell(**line) for line in lines if line.pop("part") == part]
+
+
+def cell_points(cells: Iterable[Cell], seeds: int, part: str = "") -> Iterator[Point]:
+    """Yield the runs of every cell, labelled by the part of its variant, or with its ``rules``."""
+    # Measured values do not depend on the scheme and its redundancy.
+    durations: dict[tuple[str, int, str], Durations] = {}
     for cell in cells:
-        known = durations.get((cell.rules, cell.groups))
-        job = resolve(load_scenario(cell.rules, cell.settings()), known)
-        durations[cell.rules, cell.groups] = job.durations
+        measured = (cell.rules, cell.groups, cell.settings)
+        job = cell.job(durations.get(measured))
+        durations[measured] = job.durations
+        label = (part, cell.label) if part else ("rules", cell.rules)
         for seed in range(seeds):
-            yield Point.of(job, seed, (("rules", cell.rules),))
-
-
-def variant_points(part: str, seeds: int) -> Iterator[Point]:
-    """Yield the runs of a part of ``data/variants.csv``, labelled by it."""
-    keys = {"scheme": "strategy.name", "redundancy": "strategy.redundancy"}
-    keys["interval_steps"] = "checkpoint.interval_steps"
-    for line in read_rows("spare", "variants"):
-        if line["part"] != part:
-            continue
-        stated = [f"{key}={line[column]}" for column, key in keys.items() if column in line]
-        job = resolve(load_scenario(line["rules"], [*stated, *settings_of(line)]))
-        for seed in range(seeds):
-            yield Point.of(job, seed, ((part, line["label"]),))
-
-
-def settings_of(variant: dict[str, Any]) -> list[str]:
-    """Return the changes of a line of ``data/variants.csv`` to its rules, as ``key=value``."""
-    return variant["settings"].split("; ") if "settings" in variant else []
+            yield Point.of(job, seed, (label,))
 
 
 def measure_fabric(setting: tuple[int, Path]) -> dict[str, Any]:

@@ -18,11 +18,10 @@ import pandas as pd
 from faultline.experiments.analysis.crossings import Change, changes_of_lead
 from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.analysis.quantities import duration_text
-from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, headline
+from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, Cell, headline
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.job import Durations
 from faultline.strategies.registry import strategy_class
@@ -56,9 +55,8 @@ class Setting:
     """A job and its failures; the scheme is open."""
 
     rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
-    # Distribution of a group's time between failures: ``weibull`` (shape 0.78) or ``exponential``.
-    distribution: str
-    groups: int  # Number of groups N.
+    distribution: str  # Of a group's time between failures.
+    groups: int
     mtbf_s: float  # Mean time between failures of the whole job, in seconds.
 
     @property
@@ -71,18 +69,13 @@ class Setting:
         self, scheme: str = "checkpoint", redundancy: int = 1, known: Durations | None = None
     ) -> ResolvedJob:
         """Return the job under a scheme, with the best interval of its closed forms."""
-        settings = {
-            "strategy.name": "spare" if scheme == REJOINING else scheme,
-            "strategy.redundancy": redundancy,
-            "job.groups": self.groups,
-            "job.steps": STEPS,
-            "failures.distribution": self.distribution,
-            "failures.mtbf_s": self.mtbf_s,
-            "checkpoint.period": "of-lives",
-        }
+        stated = [f"job.steps={STEPS}", f"failures.mtbf_s={self.mtbf_s}"]
+        stated.append("checkpoint.period=of-lives")
         if scheme == REJOINING:
-            settings |= {"rejoin.when": "at-checkpoint", "rejoin.repair_s": REPAIR_S}
-        return resolve(load_scenario(self.rules, settings), known)
+            stated += ["rejoin.when=at-checkpoint", f"rejoin.repair_s={REPAIR_S}"]
+        name = "spare" if scheme == REJOINING else scheme
+        cell = Cell(self.rules, name, self.groups, redundancy, self.distribution)
+        return replace(cell, settings="; ".join(stated)).job(known)
 
 
 def settings() -> list[Setting]:
@@ -97,24 +90,24 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
     All settings have the same seeds: under sound rules all schemes see the same failures. Returns a
     row per run, with an infinite ratio if it does not finish; and the curves.
     """
-    jobs = [list(each) for _, each in groupby(settings, lambda one: replace(one, mtbf_s=0.0))]
-    found = chain.from_iterable(stage.calls("closed forms", choices_of, jobs))
-    choices = [
-        (at, name, mine)
-        for at, schemes in zip(settings, found, strict=True)
-        for name, mine in zip(at.schemes, schemes, strict=True)
-    ]
+    jobs = [list(rates) for _, rates in groupby(settings, lambda at: replace(at, mtbf_s=0.0))]
+    by_setting = chain.from_iterable(stage.calls("closed forms", choices_of, jobs))
+    candidates = {
+        (setting, scheme): choices
+        for setting, by_scheme in zip(settings, by_setting, strict=True)
+        for scheme, choices in zip(setting.schemes, by_scheme, strict=True)
+    }
     points = [
-        (name, point)
-        for setting, name, mine in choices
-        for choice in to_simulate(mine)
+        (scheme, point)
+        for (setting, scheme), choices in candidates.items()
+        for choice in to_simulate(choices)
         for point in points_of(setting, choice, stage.seeds)
     ]
     runs = with_finished(stage.runs("failure rates", [point for _, point in points]))
-    runs = runs.assign(strategy=[name for name, _ in points])
+    runs = runs.assign(strategy=[scheme for scheme, _ in points])
     predicted = {
-        (setting, name): next((one for one in mine if one.is_prediction), mine[0])
-        for setting, name, mine in choices
+        cell: next((choice for choice in choices if choice.is_prediction), choices[0])
+        for cell, choices in candidates.items()
     }
     curves = pd.DataFrame(_curves(best_runs(runs), predicted))
     return runs, curves.sort_values([*_SETTING, "strategy"], ignore_index=True)
@@ -132,17 +125,17 @@ def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
 def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
     """Return the least redundancy, and the few best by the plain J(r) of Lee et al. 2026 (SPARe).
 
-    J takes microseconds. The exact forms select among these few and take tens of milliseconds.
+    J takes microseconds, the exact forms that select among these few take tens of milliseconds.
     """
     if name == REJOINING:
         job = setting.job(name, 2, durations)
         return [*map(_no_later_than_a_life, choices_at(job, _OF_REJOINING))]
     scheme, groups = strategy_class(name), setting.groups
-    known = [r for r in scheme.redundancies(groups, scheme.Options()) if r <= _LARGEST]
-    job = setting.job(name, known[0], durations)
+    legal = [r for r in scheme.redundancies(groups, scheme.Options()) if r <= _LARGEST]
+    job = setting.job(name, legal[0], durations)
     costs, options = job.costs(), job.scenario.strategy.options()
-    plain = {r: scheme(groups, r, options).normalised_time_to_train(costs) for r in known}
-    likely = sorted({known[0], *sorted(known, key=plain.__getitem__)[:_PREDICTED]})
+    plain = {r: scheme(groups, r, options).normalised_time_to_train(costs) for r in legal}
+    likely = sorted({legal[0], *sorted(legal, key=plain.__getitem__)[:_PREDICTED]})
     return [_no_later_than_a_life(choice) for choice in choices_at(job, likely)]
 
 
@@ -231,38 +224,36 @@ def best_runs(
 def _curves(
     best: pd.DataFrame, predicted: dict[tuple[Setting, str], Choice]
 ) -> Iterator[dict[str, object]]:
-    """Yield a row per setting and scheme at its best.
+    """Yield a row per setting and scheme at its best, with its closed form and published values.
 
-    It has the setting, ``strategy``, ``redundancy``, ``interval_steps``; ``finished``, the share of
-    the seeds; mean ratio, ``low`` and ``high`` (95 % interval) and ``availability``, empty unless
-    all seeds finish; ``time_days`` of the whole job; the closed forms at their best redundancy if
-    they hold (`Prediction.holds_for`), else empty; the published values.
+    ``finished`` is the share of the seeds; ratio and availability are empty unless all finish.
+    Closed forms are empty if they do not hold (`Prediction.holds_for`).
     """
-    known = headline().set_index(["scheme", "groups"])
-    for (*values, scheme), mine in best.groupby([*_SETTING, "strategy"], sort=False):
+    published = headline().set_index(["scheme", "groups"])
+    for (*values, scheme), runs in best.groupby([*_SETTING, "strategy"], sort=False):
         setting = Setting(*values)
-        form, finished = predicted[setting, scheme], mine.finished.mean()
-        ratios, there = mine.time_to_train_ratio, finished == 1.0
-        mean = ratios.mean() if there else nan
-        several = there and len(ratios) > 1
+        form, finished = predicted[setting, scheme], runs.finished.mean()
+        ratios, all_finish = runs.time_to_train_ratio, finished == 1.0
+        mean = ratios.mean() if all_finish else nan
+        several = all_finish and len(ratios) > 1
         half = float(half_width(ratios.std(), len(ratios))) if several else 0.0
-        is_known = setting == Setting("spare-study", "weibull", setting.groups, 300.0)
-        at = (scheme, setting.groups) if is_known else None
+        is_published = setting == Setting("spare-study", "weibull", setting.groups, 300.0)
+        key = (scheme, setting.groups) if is_published else None
         yield {
             **dict(zip(_SETTING, values, strict=True)),
             "strategy": scheme,
-            "redundancy": mine.redundancy.iloc[0],
-            "interval_steps": mine.checkpoint_interval_steps.iloc[0],
+            "redundancy": runs.redundancy.iloc[0],
+            "interval_steps": runs.checkpoint_interval_steps.iloc[0],
             "finished": finished,
             "time_to_train_ratio": mean,
             "low": mean - half,
             "high": mean + half,
             "time_days": mean * ideal_s(form.question) / 86_400.0,
-            "availability": mine.availability.mean() if there else nan,
+            "availability": runs.availability.mean() if all_finish else nan,
             "closed_form_ratio": form.ratio if form.is_prediction else nan,
             "closed_form_availability": form.availability if form.is_prediction else nan,
-            "published_ratio": known.time_to_train_ratio.get(at, nan),
-            "published_availability": known.availability.get(at, nan),
+            "published_ratio": published.time_to_train_ratio.get(key, nan),
+            "published_availability": published.availability.get(key, nan),
         }
 
 
@@ -273,45 +264,43 @@ _CROSSING = ("often", "seldom", "mtbf_s", "low_s", "high_s", "closed_form_s")
 def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Return the rates at which the lead changes between two schemes, each at its best.
 
-    `best` has a row per run (`best_runs`), `curves` a row per setting and scheme (`sweep`).
-
-    The frame has a row per crossing: rules, distribution, groups; ``often``, the faster scheme at
-    more frequent failures, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval ``low_s``
-    to ``high_s`` (at an end of the range if that is open); ``closed_form_s``, empty if the closed
-    forms have none in their range. If the lead never changes, one row has no ``mtbf_s``, and its
-    ``often`` leads throughout.
+    `best` has a row per run (`best_runs`), `curves` a row per setting and scheme (`sweep`). The
+    frame has a row per crossing: ``often`` is the faster scheme at more frequent failures,
+    ``seldom`` the other; ``mtbf_s`` has the 95 % interval ``low_s`` to ``high_s`` (at an end of the
+    range if that is open); ``closed_form_s`` is empty if the closed forms have no crossing in their
+    range. If the lead never changes, one row has no ``mtbf_s``, and its ``often`` leads throughout.
     """
     rows: list[dict[str, Any]] = []
-    for job, mine in best.groupby(_JOB, sort=False):
+    for job, runs in best.groupby(_JOB, sort=False):
         forms = curves[(curves[_JOB] == list(job)).all(axis=1)]
-        table = mine.pivot_table("time_to_train_ratio", "mtbf_s", ["strategy", "seed"])
+        ratios = runs.pivot_table("time_to_train_ratio", "mtbf_s", ["strategy", "seed"])
         closed = forms.pivot_table("closed_form_ratio", "mtbf_s", "strategy")
-        for one, other in combinations(SCHEMES, 2):
-            found = _of_pair(table, closed, one, other)
-            rows += [{**dict(zip(_JOB, job, strict=True)), **row} for row in found]
+        for pair in combinations(SCHEMES, 2):
+            changes = _of_pair(ratios, closed, *pair)
+            rows += [{**dict(zip(_JOB, job, strict=True)), **change} for change in changes]
     return pd.DataFrame(rows)
 
 
 def _of_pair(
-    table: pd.DataFrame, closed: pd.DataFrame, one: str, other: str
+    ratios: pd.DataFrame, closed: pd.DataFrame, first: str, second: str
 ) -> list[dict[str, Any]]:
-    rates = np.log(table.index.to_numpy(dtype=float))
+    rates = np.log(ratios.index.to_numpy(dtype=float))
     with np.errstate(invalid="ignore"):
-        leads = np.log(table[one].to_numpy()) - np.log(table[other].to_numpy())
+        leads = np.log(ratios[first].to_numpy()) - np.log(ratios[second].to_numpy())
     compared = ~np.isnan(leads).any(axis=1)
-    found = changes_of_lead(rates[compared], leads[compared])
-    if not found:
-        found = [Change(nan, nan, nan, not bool((leads[compared].mean(axis=1) < 0).all()))]
-    known = closed.reindex(columns=[one, other]).dropna()
-    formed = changes_of_lead(
-        np.log(known.index.to_numpy(dtype=float)),
-        np.log(known[[one]].to_numpy()) - np.log(known[[other]].to_numpy()),
+    changes = changes_of_lead(rates[compared], leads[compared])
+    if not changes:
+        changes = [Change(nan, nan, nan, not bool((leads[compared].mean(axis=1) < 0).all()))]
+    forms = closed.reindex(columns=[first, second]).dropna()
+    predicted = changes_of_lead(
+        np.log(forms.index.to_numpy(dtype=float)),
+        np.log(forms[[first]].to_numpy()) - np.log(forms[[second]].to_numpy()),
     )
     rows = []
-    for at, low, high, first_leads_after in found:
-        alike = [form.at for form in formed if form.first_leads_after == first_leads_after]
+    for at, low, high, first_leads_after in changes:
+        alike = [form.at for form in predicted if form.first_leads_after == first_leads_after]
         nearest = min(alike, key=lambda form: abs(form - at), default=nan)
-        often, seldom = (other, one) if first_leads_after else (one, other)
+        often, seldom = (second, first) if first_leads_after else (first, second)
         times = (float(np.exp(end)) for end in (at, low, high, nan if isnan(at) else nearest))
         rows.append(dict(zip(_CROSSING, (often, seldom, *times), strict=True)))
     return rows

@@ -32,12 +32,12 @@ class SpareStudy(Study):
 
     def simulate(self, stage: Stage) -> Results:
         """Run the cells, the shortcuts, the assumptions of the sound rules, and the rates."""
-        fabric = [(groups, stage.folder("platforms")) for groups in cells.GROUPS]
-        measured = stage.calls("measuring the fabric", cells.measure_fabric, fabric)
+        platforms = [(groups, stage.folder("platforms")) for groups in cells.GROUPS]
+        measured = stage.calls("measuring the fabric", cells.measure_fabric, platforms)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
         runs = stage.runs("runs", cells.cell_points(chosen, stage.seeds))
         shortcuts, sensitivity, alone = (
-            stage.runs(title, cells.variant_points(part, stage.seeds))
+            stage.runs(title, cells.cell_points(cells.variants(part), stage.seeds, part))
             for title, part in (
                 ("shortcuts", "shortcut"),
                 ("sensitivity", "assumption"),
@@ -49,7 +49,7 @@ class SpareStudy(Study):
         results: Results = {}
         if stage.full:
             # One seed: 10,000 steps of 200 ranks, with some 6,600 failures, take a few minutes.
-            best = cells.cell_points([cells.Cell("spare-study", "spare", 200, 9)], 1)
+            best = cells.cell_points([cells.cell_of("spare-study", "spare", 200, 9)], 1)
             points = [replace(point, engine="simgrid") for point in best]
             results["on_simgrid"] = with_published(stage.runs("on SimGrid", points))
         return results | {
@@ -74,8 +74,8 @@ class SpareStudy(Study):
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the crossing of checkpoints and SPARe, and the published gain as simulated."""
-        found = results["failure-rates-crossings"]
-        return rates.crossing_sentence(found), closing_sentence(results["savings"])
+        crossings = results["failure-rates-crossings"]
+        return rates.crossing_sentence(crossings), closing_sentence(results["savings"])
 
 
 def with_published(runs: pd.DataFrame) -> pd.DataFrame:
@@ -95,26 +95,27 @@ def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     mean ratio. The columns `_low` and `_high` are the ends of the 95 % interval over seeds.
     """
     rows = []
-    for known in cells.headline().sort_values(["groups", "scheme"]).itertuples():
-        here = rows_with(runs, distribution="weibull", strategy=known.scheme, groups=known.groups)
-        study, sound = (rows_with(here, rules=rules) for rules in cells.RULES)
+    weibull = rows_with(runs, distribution="weibull")
+    for cell in cells.headline().sort_values(["groups", "scheme"]).itertuples():
+        simulated = rows_with(weibull, strategy=cell.scheme, groups=cell.groups)
+        study, sound = (rows_with(simulated, rules=rules) for rules in cells.RULES)
         best = best_of(sound, "strategy")
         row = {
-            "groups": known.groups,
-            "scheme": known.scheme,
-            "redundancy": known.redundancy,
-            "published": known.time_to_train_ratio,
-            "published_availability": known.availability,
+            "groups": cell.groups,
+            "scheme": cell.scheme,
+            "redundancy": cell.redundancy,
+            "published": cell.time_to_train_ratio,
+            "published_availability": cell.availability,
             "sound_best_redundancy": best.redundancy.iloc[0],
         }
-        for name, mine in (
-            ("study", rows_with(study, redundancy=known.redundancy)),
-            ("sound", rows_with(sound, redundancy=known.redundancy)),
+        for name, chosen in (
+            ("study", rows_with(study, redundancy=cell.redundancy)),
+            ("sound", rows_with(sound, redundancy=cell.redundancy)),
             ("sound_best", best),
         ):
-            ratio = row_of(_RATIO, known.scheme, name, None, list(mine[_RATIO]), "1")
+            ratio = row_of(_RATIO, cell.scheme, name, None, list(chosen[_RATIO]), "1")
             row |= {name: ratio.simulated, f"{name}_low": ratio.low, f"{name}_high": ratio.high}
-            row[f"{name}_availability"] = mine.availability.mean()
+            row[f"{name}_availability"] = chosen.availability.mean()
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -127,19 +128,23 @@ def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     seeds.
     """
     rows: list[dict[str, Any]] = []
-    for groups, mine in head.groupby("groups"):
-        of, here = mine.set_index("scheme"), rows_with(runs, groups=groups, distribution="weibull")
+    for groups, schemes in head.groupby("groups"):
+        by_scheme = schemes.set_index("scheme")
+        simulated = rows_with(runs, groups=groups, distribution="weibull")
         for rules, column in zip(cells.RULES, ("redundancy", "sound_best_redundancy"), strict=True):
             spare, replication = (
-                rows_with(here, rules=rules, strategy=scheme, redundancy=of[column][scheme])
+                rows_with(
+                    simulated, rules=rules, strategy=scheme, redundancy=by_scheme[column][scheme]
+                )
                 for scheme in ("spare", "replication")
             )
             ratios = spare.set_index("seed")[_RATIO] / replication.set_index("seed")[_RATIO]
             shares = row_of(SAVED, "spare", rules, None, list(1 - ratios), "1")
-            row = {"groups": groups, "rules": rules, "redundancy": of[column]["spare"]}
-            row["replication_redundancy"] = of[column]["replication"]
+            row = {"groups": groups, "rules": rules, "redundancy": by_scheme[column]["spare"]}
+            row["replication_redundancy"] = by_scheme[column]["replication"]
             if rules == "spare-study":
-                row["published"] = 1 - of.published["spare"] / of.published["replication"]
+                published = by_scheme.published
+                row["published"] = 1 - published["spare"] / published["replication"]
             row |= {"saved": shares.simulated, "low": shares.low, "high": shares.high}
             rows.append(row)
     return pd.DataFrame(rows)
@@ -165,11 +170,11 @@ def closing_sentence(savings: pd.DataFrame) -> str:
 
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row per assumption and scheme, each at the redundancy of the least mean ratio."""
-    best, found = best_of(runs, "assumption", "strategy"), []
-    for (assumption, scheme), mine in best.groupby(["assumption", "strategy"], sort=False):
-        ratio = row_of(_RATIO, scheme, assumption, None, list(mine[_RATIO]), "1")
-        chosen = mine.redundancy.iloc[0], mine.checkpoint_interval_steps.iloc[0]
-        means = ratio.simulated, ratio.low, ratio.high, mine.availability.mean()
-        found.append((assumption, scheme, *chosen, *means, len(mine)))
+    best, rows = best_of(runs, "assumption", "strategy"), []
+    for (assumption, scheme), at_best in best.groupby(["assumption", "strategy"], sort=False):
+        ratio = row_of(_RATIO, scheme, assumption, None, list(at_best[_RATIO]), "1")
+        chosen = at_best.redundancy.iloc[0], at_best.checkpoint_interval_steps.iloc[0]
+        means = ratio.simulated, ratio.low, ratio.high, at_best.availability.mean()
+        rows.append((assumption, scheme, *chosen, *means, len(at_best)))
     columns = ["assumption", "scheme", "redundancy", "interval_steps", _RATIO, "low", "high"]
-    return pd.DataFrame(found, columns=[*columns, "availability", "seeds"])
+    return pd.DataFrame(rows, columns=[*columns, "availability", "seeds"])

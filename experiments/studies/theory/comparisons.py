@@ -133,14 +133,14 @@ def published_jobs() -> list[of_spare.Cell]:
     """SPARe's published cells, and replication's headline, under the study's rules."""
     cells = [*(("spare", *cell) for cell in PUBLISHED)]
     cells += [("replication", groups, 3) for groups in of_spare.GROUPS]
-    return [of_spare.Cell("spare-study", *cell) for cell in cells]
+    return [of_spare.cell_of("spare-study", *cell) for cell in cells]
 
 
 def all_jobs() -> list[of_spare.Cell]:
     """All published redundancies, under both sets of rules and both distributions."""
     replication = [*((200, redundancy) for redundancy in range(2, 13)), (600, 3), (1000, 3)]
     return [
-        of_spare.Cell(rules, scheme, groups, redundancy, distribution)
+        of_spare.cell_of(rules, scheme, groups, redundancy, distribution)
         for rules, distribution in product(of_spare.RULES, of_spare.DISTRIBUTIONS)
         for scheme, chosen in (("spare", PUBLISHED), ("replication", replication))
         for groups, redundancy in chosen
@@ -156,8 +156,8 @@ def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
     """
     points, predicted = [], []
     for cell in cells:
-        stated = _STATED if cell.rules == "spare-sound" else {}
-        job = resolve(load_scenario(cell.rules, {**cell.settings(), **stated}))
+        scenario = load_scenario(cell.rules, cell.changes())
+        job = resolve(scenario.with_(_STATED if cell.rules == "spare-sound" else {}))
         prediction = job.predict()
         row = {
             "predicted_mean_stacks": prediction.stacks_per_step + prediction.patch_per_step,

@@ -25,12 +25,13 @@ from faultline.experiments.studies import all_studies, load_study
 from faultline.experiments.studies.base import Study, listed_rows, row_of
 from faultline.experiments.studies.spare import study
 from faultline.experiments.studies.spare.cells import (
-    Cell,
+    cell_of,
+    cell_points,
     default_cells,
     full_cells,
     headline,
     published_cells,
-    variant_points,
+    variants,
 )
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
 from faultline.experiments.studies.stage import Stage
@@ -136,7 +137,7 @@ def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
     points = [
         replace(point, scenario=point.scenario.with_({"job.steps": 300}), question=None)
-        for point in variant_points("assumption", 1)
+        for point in cell_points(variants("assumption"), 1, "assumption")
     ]
     runs = pd.DataFrame(simulate(points, workers=2))
     assert len(runs) == 4 * (2 + 3)
@@ -160,21 +161,20 @@ def test_published_numbers_are_found() -> None:
     assert found.published_time_to_train_ratio["spare", 200, 9] == 2.927
     assert found.published_availability["spare", 600, 8] == 0.939
     assert len(found) == 22 + 4
-    cell = Cell("spare-study", "replication", 1000, 3)
-    assert cell.settings()["checkpoint.interval_steps"] == 10
+    assert cell_of("spare-study", "replication", 1000, 3).interval_steps == 10
 
 
 def small_runs(workers: int) -> pd.DataFrame:
     """The study's headline cells, shortened to 300 steps."""
     tasks = [
         Point.of(
-            resolve(load_scenario(rules, {**cell.settings(), "job.steps": 300})),
+            resolve(load_scenario(rules, [*cell.changes(), "job.steps=300"])),
             seed,
             (("rules", rules),),
         )
         for known in headline().itertuples()
         for rules in ("spare-study", "spare-sound")
-        for cell in [Cell(rules, known.scheme, known.groups, known.redundancy)]
+        for cell in [cell_of(rules, known.scheme, known.groups, known.redundancy)]
         for seed in range(2)
     ]
     return pd.DataFrame(simulate(tasks, workers=workers))
@@ -202,9 +202,9 @@ def test_schemes_have_the_same_failures() -> None:
 
     def first_missing(scheme: str) -> tuple[int, ...]:
         events: list[Event] = []
-        cell = Cell("spare-sound", scheme, 200, 3)
+        cell = cell_of("spare-sound", scheme, 200, 3)
         run(
-            load_scenario(cell.rules, {**cell.settings(), "job.steps": 30}),
+            load_scenario(cell.rules, [*cell.changes(), "job.steps=30"]),
             5,
             "replay",
             events.append,

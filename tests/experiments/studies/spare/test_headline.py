@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.studies.base import listed_rows
-from faultline.experiments.studies.spare import study
-from faultline.experiments.studies.spare.cells import Cell
+from faultline.experiments.studies.spare.cells import cell_of
 
 ROOT = Path(__file__).parents[4]
 PUBLISHED = ROOT / "results" / "published"
@@ -58,9 +57,8 @@ def test_assumptions_start_from_the_headline() -> None:
 
 
 def test_sound_rules_derive_their_checkpoint_interval() -> None:
-    cell = {rules: Cell(rules, "replication", 200, 3).settings() for rules in study.cells.RULES}
-    assert cell["spare-study"]["checkpoint.interval_steps"] == 6
-    assert "checkpoint.interval_steps" not in cell["spare-sound"]
+    cells = [cell_of(rules, "replication", 200, 3) for rules in ("spare-study", "spare-sound")]
+    assert [cell.interval_steps for cell in cells] == [6, None]
 
 
 @pytest.mark.paper("SPARe", "time saved over replication, N = 200, 600, 1000", "reproduce")

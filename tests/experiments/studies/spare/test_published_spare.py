@@ -17,8 +17,8 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.data import read_rows, value_if_published
-from faultline.experiments.studies.spare.cells import SCHEMES, Cell, headline, settings_of
+from faultline.experiments.studies.data import parts_of, read_rows, value_if_published
+from faultline.experiments.studies.spare.cells import SCHEMES, cell_of, headline, variants
 
 # Standard deviation of the ratio over seeds at the cells of the table of shortcuts.
 SPREAD = {"spare": 0.026, "replication": 0.10}
@@ -26,9 +26,9 @@ SPREAD = {"spare": 0.026, "replication": 0.10}
 
 def scenario_of(scheme: str, groups: int, redundancy: int, *more: str) -> Scenario:
     """A cell of the study, with its checkpoint interval."""
-    settings = Cell("spare-study", scheme, groups, redundancy).settings()
-    assert "checkpoint.interval_steps" in settings
-    return load_scenario("spare-study", [f"{key}={settings[key]}" for key in settings] + [*more])
+    cell = cell_of("spare-study", scheme, groups, redundancy)
+    assert cell.interval_steps
+    return load_scenario("spare-study", [*cell.changes(), *more])
 
 
 @cache
@@ -146,11 +146,7 @@ def test_without_failures_a_step_waits_for_the_slowest_and_for_checkpoints(
 
 
 CELL = {"spare": ("spare", 200, 9), "replication": ("replication", 200, 3)}
-SHORTCUTS = {
-    line["label"]: settings_of(line)
-    for line in read_rows("spare", "variants")
-    if line["part"] == "shortcut"
-}
+SHORTCUTS = {cell.label: parts_of(cell.settings) for cell in variants("shortcut")}
 RATIOS = {
     (shortcut, scheme): ratio
     for shortcut in SHORTCUTS

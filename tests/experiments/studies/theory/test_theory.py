@@ -16,7 +16,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import predictions
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.spare.cells import Cell as Job
+from faultline.experiments.studies.spare.cells import cell_of
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory.comparisons import (
     LAWS,
@@ -228,9 +228,9 @@ def test_stacks_and_patch_compute_are_those_of_the_real_matching(
 def test_headline_jobs_are_predicted(stage: Stage) -> None:
     """Mean stacks within the paper's 4 %, availability and ratio within the scatter of seeds."""
     jobs = [
-        Job("spare-study", "spare", 200, 9),
-        Job("spare-sound", "spare", 200, 4),
-        Job("spare-sound", "replication", 200, 3),
+        cell_of("spare-study", "spare", 200, 9),
+        cell_of("spare-sound", "spare", 200, 4),
+        cell_of("spare-sound", "replication", 200, 3),
     ]
     rows = by_cell(compare_jobs(stage, jobs))
     assert (rows.stacks_error.abs() < 0.04).all()
