@@ -128,8 +128,8 @@ def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:
 
     def now(stage: Stage) -> pd.DataFrame:
         study = HeadToHead(schemes=names, only=plane)
-        matches = study._matches(tuple(all_candidates(names)), 8)
-        rows = [row for match in matches for row in simulate_cell(match)]
+        tasks = study._tasks(tuple(all_candidates(names)), 8)
+        rows = [row for task in tasks for row in simulate_cell(task)]
         of_all = [f"{kind}_{of}" for kind in ("best", "sure") for of in ("time", "gpu_hours")]
         return candidate_table(rows).drop(columns=[*of_all, "above_best", "above_best_half"])
 

@@ -99,7 +99,7 @@ def numbers_of_model(
     except WorkloadError as error:
         raise UserError(f'model.name = "{model.name}": {error}') from error
     for path, value in numbers.items():
-        _check_stated(path, value, stated, "the model comes to", 'set model.name = "stated"')
+        _check_stated(path, value, stated, "by the model it is", 'set model.name = "stated"')
     return numbers
 
 

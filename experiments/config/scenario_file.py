@@ -107,9 +107,9 @@ class ScenarioSource(TomlSource):
     def used_scenario(self, open_keys: Mapping[str, str | None] | None = None) -> Scenario:
         """Return the validated scenario of a command; each option must have an effect on it.
 
-        The command gives its `open_keys` (dotted) several values, by the option beside each key. A
-        key that may be stated all the same has None. Keys of the file that have no effect are
-        named on the standard error.
+        The command gives its `open_keys` (dotted) several values by the options to which they map;
+        None if the key may be stated too. Keys of the file that have no effect are named on the
+        standard error.
 
         Raises UserError as `scenario`, or for an option without an effect.
         """

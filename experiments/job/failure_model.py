@@ -283,13 +283,13 @@ def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) ->
             f"{path}: component switch-{highest}: {scenario.platform.file} has switch-0 to "
             f"switch-{len(around) - 1}, each with a detour"
         )
-    gone = switches & (recorded.kind < len(STOPPING))
+    stopped = switches & (recorded.kind < len(STOPPING))
     repair_s = np.where(np.isnan(recorded.repair_s), scenario.rejoin.repair_s, recorded.repair_s)
     return replace(
         recorded,
-        kind=np.where(gone, KINDS.index("partial"), recorded.kind).astype(recorded.kind.dtype),
-        lasts_s=np.where(gone, repair_s, recorded.lasts_s),
-        repair_s=np.where(gone, np.nan, recorded.repair_s),
+        kind=np.where(stopped, KINDS.index("partial"), recorded.kind).astype(recorded.kind.dtype),
+        lasts_s=np.where(stopped, repair_s, recorded.lasts_s),
+        repair_s=np.where(stopped, np.nan, recorded.repair_s),
     )
 
 

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
-"""Times of snapshots that a simulation of their flows beside steps replaces, unless stated."""
+"""Times of snapshots that a simulation of their flows during steps replaces, unless stated."""
 
 
 @dataclass(frozen=True, slots=True)
-class BesideSteps:
+class Overlap:
     """Snapshots to memory during steps, with which they share links."""
 
     flows: tuple[Flow, ...] = field(repr=False)
@@ -72,7 +72,7 @@ class Protected:
 
     protection: Protection  # The kind of protection.
     times: StateTransferTimes  # Times to move the state, measured or stated.
-    beside: BesideSteps | None = None  # Snapshots in memory that share links with steps.
+    overlapped: Overlap | None = None  # Snapshots in memory that share links with steps.
 
     @property
     def in_background(self) -> bool:
@@ -83,14 +83,14 @@ class Protected:
     def snapshot_cost(self) -> SnapshotCost:
         """The cost of a snapshot in memory."""
         cost = self.protection.snapshot_cost(self.times)
-        if self.beside is None:
+        if self.overlapped is None:
             return cost
-        delay_s, lasts_s = self.beside.course
+        delay_s, lasts_s = self.overlapped.course
         return SnapshotCost(cost.stall_s + delay_s, self._after_s(cost.lag_s) + lasts_s)
 
     def _after_s(self, lag_s: float) -> float:
         """Return the part of a lag after the last byte has arrived, in seconds."""
-        return lag_s if self.beside is None else max(0.0, lag_s - self.beside.times.alone_s)
+        return lag_s if self.overlapped is None else max(0.0, lag_s - self.overlapped.times.alone_s)
 
     @property
     def persist_cost(self) -> SnapshotCost:
@@ -103,7 +103,7 @@ class Protected:
         """Return the tiers of snapshots in the background, memory first.
 
         `storage_policy` decides when a snapshot is written to storage. The write may be `simulated`
-        beside steps.
+        during steps.
         """
         if not self.in_background:
             return ()
@@ -145,7 +145,7 @@ def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False
     nothing_s = (0.0,) * 8
     if chosen is Storage:
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
-    beside, stated = None, scenario.times.snapshots()
+    overlapped, stated = None, scenario.times.snapshots()
     if scenario.times.states_snapshots:
         platform = spec_at_size(scenario)
         memory_bytes = None if platform is None else platform.host.memory_bytes
@@ -162,22 +162,22 @@ def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False
             times = _with_gathering(times, scenario, durations, protection.job)
         flows_are_simulated = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
         if protection.copies_beside_steps and flows_are_simulated:
-            beside = _beside_steps(scenario, durations, transfers, times, simulated=simulated)
+            overlapped = _overlap(scenario, durations, transfers, times, simulated=simulated)
     if "copy_s" in stated:
         stated["encode_s"] = 0.0  # The stated copy includes parity.
     times = replace(times, **stated)
     _check_memory(scenario, protection, times.host_memory_bytes)
-    return Protected(protection, times, beside=beside)
+    return Protected(protection, times, overlapped=overlapped)
 
 
-def _beside_steps(
+def _overlap(
     scenario: Scenario,
     durations: Durations,
     transfers: StateTransfers,
     times: StateTransferTimes,
     *,
     simulated: bool,
-) -> BesideSteps | None:
+) -> Overlap | None:
     """Return the mutual slowdown of snapshots and steps; None if they never share a link."""
     least = LEAST_COMPUTE_FACTOR if scenario.job.compute_jitter else 1.0
     compute_s = scenario.compute_s * least
@@ -190,7 +190,7 @@ def _beside_steps(
     if found is None or found.fits_into(compute_s):
         return None
     course = found.course(scenario.compute_s, durations.all_reduce_s(scenario.job.groups))
-    return BesideSteps(flows, path, found, course)
+    return Overlap(flows, path, found, course)
 
 
 def _check_memory(scenario: Scenario, protection: Protection, of_platform: float | None) -> None:

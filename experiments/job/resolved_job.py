@@ -210,8 +210,8 @@ class ResolvedJob:
         writes = {}
         if self.durations.write_beside is not None:
             writes["storage"] = self.durations.write_beside
-        if self.protected.beside is not None:
-            writes["memory"] = self.protected.beside.times
+        if self.protected.overlapped is not None:
+            writes["memory"] = self.protected.overlapped.times
         hides = self.step is not None and self.scenario.model.gradient_overlap > 0.0
         work = Work(
             table.groups,

@@ -79,7 +79,7 @@ def simulate_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = Fals
     """Simulate a resolved job on SimGrid."""
     from faultline.simulator.simgrid_engine.process import run_on_simgrid
 
-    beside = question.protected.beside
+    beside = question.protected.overlapped
     path = beside.platform if beside else platform_file(question.scenario)
     flows, simulated = beside.flows if beside else (), question.step is not None
     traffic = simulated_traffic(question.scenario, path, flows, simulated=simulated)

@@ -240,7 +240,7 @@ def test_copies_share_pcie_with_the_exchange(
     state = [f"protection.state_over_parameters={2 * copied / 50e9}"]
     asked = beside(bare, *SNAPSHOTS, *kind, *state)
     question = resolve(asked)
-    found = question.protected.beside
+    found = question.protected.overlapped
     assert found is not None
     assert found.times.alone_s == pytest.approx(3.0)
     slowdown, pace = 50 / (64 / (flows + 1)), flows / (flows + 1)
@@ -256,7 +256,7 @@ def test_copies_share_pcie_with_the_exchange(
 def test_copies_that_fit_into_compute_cost_nothing_and_are_not_simulated(bare: Path) -> None:
     small = ["protection.state_over_parameters=1"]
     asked = beside(bare, *SNAPSHOTS, *OWN, *small)
-    assert resolve(asked).protected.beside is None
+    assert resolve(asked).protected.overlapped is None
 
 
 def test_flows_that_share_no_link_leave_each_other_alone(servers_of: Callable[..., Path]) -> None:
@@ -295,7 +295,7 @@ def test_engines_agree_on_copies_to_peers_beside_a_model(servers_of: Callable[..
     kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
     changes = [*PLAYED, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
     asked = load_scenario("llama3-70b-hgx", changes)
-    assert resolve(asked).protected.beside is not None
+    assert resolve(asked).protected.overlapped is not None
     record = alike(asked, 1, "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
     assert record["snapshots"] > 10
     assert record["restarts"] > 1
@@ -316,8 +316,8 @@ def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Pa
     shape = ["model.layers=4", "model.sequence_tokens=1024", "job.steps=12"]
     asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
     protected = resolve(asked).protected
-    assert protected.beside is not None
-    assert protected.beside.course[1] > resolve(asked).ideal_step_s
+    assert protected.overlapped is not None
+    assert protected.overlapped.course[1] > resolve(asked).ideal_step_s
     record = alike(asked, 0, "time_s", "checkpoint_s", "compute_s", "all_reduce_s", rel=1e-9)
     assert record["snapshots"] > 2
 
@@ -327,7 +327,7 @@ def test_a_stated_checkpoint_meets_no_copies(servers_of: Callable[..., Path]) ->
     path = servers_of(domains=8, domains_per_leaf=8)
     shape = ["model.layers=8", "model.sequence_tokens=2048", "job.steps=2"]
     asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
-    assert resolve(asked).protected.beside is not None
+    assert resolve(asked).protected.overlapped is not None
     assert run(asked, 0)["checkpoint_s"] == pytest.approx(0.02, rel=1e-9)
     alike(asked, 0, "time_s", "checkpoint_s", rel=1e-9)
 

@@ -74,7 +74,7 @@ class _ProtectionTable(RegisteredTable):
         7.0,
         "That state divided by job.parameter_bytes, if state_bytes is unset.",
         "Rajbhandari et al. 2020 (ZeRO, arXiv 1910.02054): Adam keeps weights, mean and "
-        "variance of 32 bits beside weights of 16, 14 bytes for 2",
+        "variance of 32 bits and weights of 16, 14 bytes for 2",
         "1",
         above=(0, 1000),
     )

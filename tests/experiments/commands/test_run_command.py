@@ -44,8 +44,8 @@ REQUIRED = {
 SMALL = ["job.groups=24", "job.steps=30", "strategy.redundancy=3"]
 
 
-def arguments(settings: Sequence[str], *more: str, scenario: str = "spare-study") -> list[str]:
-    return ["run", scenario, *(word for s in settings for word in ("--set", s)), *more]
+def arguments(settings: Sequence[str], *more: str) -> list[str]:
+    return ["run", "spare-study", *(word for s in settings for word in ("--set", s)), *more]
 
 
 def test_goodput_is_the_useful_share_and_stands_before_the_ratio(ask: Ask) -> None:
@@ -164,16 +164,13 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "printed"),
     [
-        (["job.grops=24"], "did you mean 'job.groups'?"),
         (["strategy.redundancy=29"], "no optimal Golomb ruler of order 29"),
         (["job.groups=24", "strategy.redundancy=9"], "use a redundancy of at most"),
         (["strategy.name=replication", "strategy.redundancy=201"], "use a degree from 1 to 200"),
         (["strategy.name=checkpoint", "strategy.redundancy=2"], "no redundancy"),
-        (["strategy.name=nothing"], "strategy.name"),
         (["platform.file=nowhere.xml", "~times.all_reduce_per_group_s"], "nowhere.xml"),
         (["job.gpus=12", "job.groups=24"], "set job.gpus to 24 or more"),
         # Valid numbers, whose product or function no float can hold.
-        (["failures.shape=0.001"], "shape"),
         (["failures.shape=1e-300"], "shape"),
         (["failures.mtbf_s=1e308"], "mtbf_s"),
         (["times.checkpoint_write_s=1e308"], "checkpoint"),
@@ -204,7 +201,7 @@ def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
 ) -> None:
     """Each valid by its type alone; the second one lets no group through its restart, ever."""
     done = in_a_process(*arguments([setting]), preexec_fn=_at_most_4_gigabytes)
-    assert done.returncode == 2, done.stderr[-300:]
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr[-300:]
     assert len(done.stderr.splitlines()) == 1
     assert printed in done.stderr
 
@@ -290,25 +287,9 @@ def test_bad_arguments_end_with_status_2(words: list[str], ask: Ask) -> None:
     assert "error:" in message
 
 
-def test_bad_files_end_with_status_2_and_one_line(tmp_path: Path, ask: Ask) -> None:
-    binary, wrong = tmp_path / "binary", tmp_path / "wrong.toml"
-    binary.write_bytes(b"\x7fELF\x80\x00")
-    wrong.write_text("[job\n", encoding="utf-8")
-    for name in (tmp_path / "missing.toml", tmp_path, binary, wrong):
-        message = ask.refused(*arguments([], scenario=str(name)))
-        assert str(name) in message
-
-
 @pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])
 def test_a_timeline_without_a_place_is_reported_before_the_run(
     name: str, tmp_path: Path, ask: Ask
 ) -> None:
     message = ask.refused(*arguments(SMALL, "--timeline", str(tmp_path / name)))
     assert "--timeline" in message
-
-
-def test_no_traceback_reaches_the_terminal() -> None:
-    done = in_a_process(*arguments(["strategy.redundancy=99"]))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1

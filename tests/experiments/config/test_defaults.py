@@ -199,7 +199,7 @@ def test_other_models_keep_the_numbers_of_the_job() -> None:
         ({"text": JOB.replace("hgx-h100", "spare-600k")}, "spare-600k"),
         (
             {"text": JOB.replace("groups = 8", "groups = 8\nparameter_bytes = 3.0")},
-            "job.parameter_bytes = 3: the model comes to 1.4",
+            "job.parameter_bytes = 3: by the model it is 1.4",
         ),
     ],
 )
