@@ -1,4 +1,4 @@
-"""What stands between fences on the pages of the documentation."""
+"""The fenced blocks, commands and numbers of the documentation's pages."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def snippets(language: str | None = None) -> Iterator[Snippet]:
 
 
 def numbers(page: str, sentence: str) -> list[float]:
-    """Return the numbers of a sentence of a page, which is a pattern without its line breaks."""
+    """Return the numbers that the groups of a pattern match in a page without line breaks."""
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    found = re.findall(sentence, text)
-    assert len(found) == 1, (page, sentence, found)
-    several = found[0] if isinstance(found[0], tuple) else found
-    return [float(one) for one in several]
+    matches = re.findall(sentence, text)
+    assert len(matches) == 1, (page, sentence, matches)
+    groups = matches[0] if isinstance(matches[0], tuple) else matches
+    return [float(number) for number in groups]
 
 
 def page(name: str) -> str:
@@ -48,12 +48,12 @@ def page(name: str) -> str:
 
 
 def blocks(name: str, language: str) -> list[str]:
-    """Return what stands between the fences of a page, of one language."""
+    """Return the fenced blocks of a page in one language."""
     return [block[2] for block in _FENCED.finditer(page(name)) if block[1] == language]
 
 
 def simulated(commands: Iterable[str]) -> int:
-    """Run commands, one after the other; return how many there are."""
+    """Run commands one after the other; return their number."""
     count = 0
     for command in commands:
         count += 1
@@ -64,7 +64,7 @@ def simulated(commands: Iterable[str]) -> int:
 
 
 def commands(program: str) -> Iterator[Snippet]:
-    """Yield all command lines of a program that stand in fenced blocks, without comments."""
+    """Yield the command lines of a program in the fenced blocks of all pages."""
     for block in snippets():
         if block.language not in ("", "sh", "bash"):
             continue
@@ -75,6 +75,6 @@ def commands(program: str) -> Iterator[Snippet]:
 
 
 def words_of(command: Snippet) -> list[str]:
-    """Return the arguments of a command line, without what the shell does with its output."""
+    """Return the arguments of a command line, without comments and redirections."""
     words = shlex.split(command.text, comments=True)[1:]
     return words[: words.index(">")] if ">" in words else words

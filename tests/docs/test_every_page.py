@@ -1,4 +1,4 @@
-"""Whatever a page shows between fences is real: files are read, commands exist, code is clean."""
+"""Fenced blocks of pages are real: files are read, commands exist, code is clean."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_file_of_a_page_is_one(snippet: Snippet, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=place)
 def test_every_command_of_a_page_is_one(command: Snippet) -> None:
-    """Its words are those of the command line; what they do is left out here."""
+    """The parser accepts its words; other tests run it."""
     assert cli.parser().parse_args(words_of(command)).execute
 
 
@@ -85,7 +85,7 @@ def test_keys_and_files_that_a_page_names_exist(path: Path) -> None:
         assert (ROOT / file).is_file(), file
 
 
-# Others are run by the test of their page.
+# Tests of their pages run the other commands.
 RUNS = [
     one
     for one in COMMANDS
