@@ -235,6 +235,7 @@ def _check_lives(subject: Subject) -> None:
     """Check the contract and conservation after each failure, and that a restart resets all."""
     for redundancy in subject.redundancies():
         first = subject.built(redundancy).plan()
+        _check_conserved(subject, first)
         for strategy, verdict in _lives(subject, redundancy, seed=1):
             plan = strategy.plan()
             if isinstance(verdict, Continue) and plan.members:
@@ -248,15 +249,16 @@ def _check_lives(subject: Subject) -> None:
 
 
 def _check_conserved(subject: Subject, plan: StepPlan) -> None:
-    """Check that trained shards are computed; a full batch is one shard type per group."""
-    computed = len(plan.members) * plan.stacks * plan.stack_size * max(1.0, plan.pace)
+    """Check that active members compute the trained shards; a full batch has one per group."""
+    active = len(plan.members) - len(plan.idle)
+    computed = active * plan.stacks * plan.stack_size * max(1.0, plan.pace)
     trained = plan.batch_share * subject.groups
     _require(
         computed >= trained * (1 - _ROUNDING),
         subject,
         f"plans a step that trains {trained:g} of {subject.groups} shard types, while "
-        f"{len(plan.members)} members compute {computed:g}: lower batch_share, or let members "
-        "compute more (stacks, stack_size, pace)",
+        f"{active} active members compute {computed:g}: lower batch_share, or let members compute "
+        "more (stacks, stack_size, pace)",
     )
 
 

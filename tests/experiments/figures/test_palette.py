@@ -16,11 +16,12 @@ from faultline.experiments.figures.palette import (
     looks_of_schemes,
     title_of,
 )
+from faultline.strategies.discovery import is_shipped
 from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.registry import all_protections, all_strategies
 from faultline.strategies.spare import Spare
 
-SHIPPED = tuple(all_strategies())
+SHIPPED = tuple(name for name, scheme in all_strategies().items() if is_shipped(scheme))
 
 # Machado, Oliveira and Fernandes (2009), table 1, severity 1.0: linear RGB as they are seen.
 VISIONS = {

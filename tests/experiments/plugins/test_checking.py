@@ -119,6 +119,14 @@ class TrainsForFree(Broken):
         return verdict
 
 
+class IdlesThrough(Broken):
+    """Trains full batches while all members but one are idle."""
+
+    def restart(self) -> None:
+        super().restart()
+        self._plan = self._plan._replace(idle=self._plan.members[1:])
+
+
 class RollsDice(Broken):
     """Decides by a random number."""
 
@@ -195,7 +203,8 @@ class NeverSaidSo(Broken):
         (MasksLessThanNothing, "masked_failures.. is 0.5"),
         (KeepsTheDead, "still has dropped groups as members"),
         (MirrorsTheDead, "mirror from group .* let a member send to another member"),
-        (TrainsForFree, "trains 12 of 12 shard types, while 10 members compute 10"),
+        (TrainsForFree, "trains 12 of 12 shard types, while 10 .* compute 10"),
+        (IdlesThrough, "trains 12 of 12 shard types, while 1 .* compute 2"),
         (RollsDice, "returns different verdicts for the same failures"),
         (Remembers, "returns different verdicts for the same failures"),
         (HoldsWhatCannotTravel, "raised .*pickle"),

@@ -76,8 +76,8 @@ def test_studies_state_which_options_they_use(name: str, ask: Ask) -> None:
 
 def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
     code = (
-        "import sys; from faultline.experiments.cli import main; main(['reproduce', 'list']);"
-        "sys.exit('matplotlib' in sys.modules)"
+        "import sys; from faultline.experiments.cli import main;"
+        "sys.exit(main(['list', 'studies']) or 'matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
