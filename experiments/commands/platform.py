@@ -21,10 +21,10 @@ from faultline.experiments.commands.output import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen
-from faultline.platforms.check_report import check_report
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import read_text, write_file
 from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.simgrid_check import check_report
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import load_spec, parse_spec, read_settings
 from faultline.platforms.topology import rail_plane
