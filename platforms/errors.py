@@ -91,9 +91,8 @@ def shortage(error: Exception) -> str | None:
         or (isinstance(error, ImportError) and any(map(str(error).__contains__, _NO_LIBRARY)))
     ):
         return None
-    size, count = (
-        resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_NPROC)
-    )
+    limits = resource.RLIMIT_AS, resource.RLIMIT_NPROC
+    size, count = (resource.getrlimit(limit)[0] for limit in limits)
     memory = "unlimited" if size == resource.RLIM_INFINITY else f"{size // 1024:,} kB"
     threads = "unlimited" if count == resource.RLIM_INFINITY else f"{count:,}"
     return one_line(

@@ -1,6 +1,7 @@
-"""Load a platform file in SimGrid, in a separate process, and compare single flows with its links.
+"""Check a platform file: load it in SimGrid, count its parts, and compare flows with its links.
 
-A single flow must get the latency and the bandwidth of its links.
+SimGrid runs in a separate process. A single flow must get the latency and the bandwidth of its
+links.
 """
 
 from __future__ import annotations
@@ -8,15 +9,21 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
+from faultline.platforms import xml_names
 from faultline.platforms.child_python import python_command
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.platform_data import Route
-from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+from faultline.platforms.files import read_file
+from faultline.platforms.platform_data import Platform, Route
+from faultline.platforms.spec_differences import spec_differences
+from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 
 Flow = tuple[str, str, float]
 """Source host, destination host, size in bytes."""
@@ -129,3 +136,55 @@ def single_flow(path: str | Path) -> list[FlowCheck]:
             (measured_s,) = simulate_flows(path, [(*pair, _SIZE_BYTES)])
             checks.append(FlowCheck(kind, *pair, _SIZE_BYTES, measured_s, route))
     return checks
+
+
+_TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
+
+
+def check_report(path: str | Path) -> dict[str, Any]:
+    """Return the content of ``faultline platform check``, of a file that SimGrid loads.
+
+    The report has counts, bandwidths in bytes/s and latencies in s, from the file's hosts, cables
+    and links; None for parts that the platform does not have. ``differs_from_spec`` lists the
+    differences from the spec in the file, and the effect of each on the measured phases of a job
+    (`platforms.spec_differences.Effect`).
+    """
+    platform = read_platform(path)
+    if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
+        raise PlatformError(f"has no document type, which SimGrid needs: add {_TYPE}", f"{path}:2")
+    simgrid_hosts = load_in_simgrid(path)
+    rates, differences = storage_rates(platform), spec_differences(platform)
+    width = bisection(platform)
+    racks = {gpu.rack for gpu in platform.gpus if gpu.rack >= 0}
+    return {
+        "file": str(path),
+        "name": platform.properties.get(xml_names.SPEC_PROPERTY_PREFIX + "name"),
+        "gpus": len(platform.gpus),
+        "gpus_per_rank": platform.gpus_per_rank,
+        "hosts": len(platform.hosts),
+        "domains": len(platform.domains),
+        "racks": len(racks) or None,
+        "switches": _switches(platform),
+        "links": {
+            name: {key: value for key, value in asdict(links).items() if key != "name"}
+            for name, links in platform.link_classes.items()
+            if name != xml_names.MANAGEMENT
+        },
+        "layers": [asdict(layer) for layer in fabric_layers(platform)],
+        "bisection": width
+        and {
+            "bandwidth_bytes_per_s": width.bandwidth_bytes_per_s,
+            "of_full": width.bandwidth_bytes_per_s / (width.full_bytes_per_s or inf),
+        },
+        "flow_routes": sum(map(len, platform.flow_routes.values())) or None,
+        "storage": rates and asdict(rates),
+        "simgrid_hosts": simgrid_hosts,
+        "differs_from_spec": differences and [each._asdict() for each in differences],
+    }
+
+
+def _switches(platform: Platform) -> dict[str, int]:
+    """Return the number of switches by kind; the two ports of an NVSwitch count once."""
+    names = {name.removesuffix("-in").removesuffix("-out") for name in platform.switches}
+    kinds = Counter(map(xml_names.link_class, sorted(names)))
+    return {kind: count for kind, count in kinds.items() if kind != xml_names.MANAGEMENT}

@@ -39,8 +39,6 @@ _OF_NCCL: Listed = {
     "c2c": (),
 }
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-
-
 READS = "faultline platform import reads nvidia-smi topo -m and NCCL's topology (.xml)"
 
 

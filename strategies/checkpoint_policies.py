@@ -50,21 +50,17 @@ class CheckpointPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EverySteps:
-    """A checkpoint every `interval_steps` steps."""
+    """A checkpoint every `every_steps` steps."""
 
-    interval_steps: int
-
-    @property
-    def every_steps(self) -> int:
-        return self.interval_steps
+    every_steps: int
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
-        return completed_steps % self.interval_steps == 0
+        return completed_steps % self.every_steps == 0
 
     def not_due_before(
         self, completed_steps: int, unsaved_s: float, now_s: float, down: int
     ) -> tuple[float, float]:
-        return (completed_steps // self.interval_steps + 1) * self.interval_steps, inf
+        return (completed_steps // self.every_steps + 1) * self.every_steps, inf
 
 
 @dataclass(frozen=True, slots=True)

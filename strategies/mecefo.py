@@ -216,15 +216,13 @@ class Mecefo(PipelineScheme):
     def tasks(self, group: int) -> tuple[int, ...]:
         """Return how many stages each live node of a pipeline computes."""
         if group not in self._tasks:
-            self._tasks[group] = self._assigned_tasks(group)
+            if self._options.takes_over != "rebalanced":
+                self._tasks[group] = self._carriers[group].tasks()
+            elif self._lost.nodes_left(group):
+                self._tasks[group] = tasks_by_node(self.shape.stages, self._lost.of(group))
+            else:
+                self._tasks[group] = ()
         return self._tasks[group]
-
-    def _assigned_tasks(self, group: int) -> tuple[int, ...]:
-        if self._options.takes_over == "rebalanced":
-            if self._lost.nodes_left(group) == 0:
-                return ()
-            return tasks_by_node(self.shape.stages, self._lost.of(group))
-        return self._carriers[group].tasks()
 
     def _step_plan(self) -> StepPlan:
         if not any(map(self._lost.of, range(self.groups))):

@@ -25,10 +25,10 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import cluster_file
 from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
-from faultline.platforms.check_report import check_report
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.simgrid_check import check_report
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import load_spec, parse_spec, read_settings
 from faultline.platforms.topology import rail_plane
