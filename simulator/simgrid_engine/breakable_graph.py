@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from math import inf
 
 import simgrid
@@ -35,6 +35,7 @@ class BreakableGraph:
         off_s: Mapping[str, float],
     ) -> None:
         self._graph, self._host_of = graph, host_of
+        self._latency_s = cache(partial(mean_latency_s, host_of=host_of))
         self._factors, self._off_s = factors, off_s
         self._waiting_for = list(map(len, graph.waits_for))
         self._successors: list[list[int]] = [[] for _ in graph.activities]
@@ -103,8 +104,7 @@ class BreakableGraph:
                 self._lose(number)
                 continue
             activity = self._graph.activities[number]
-            latency_s = partial(mean_latency_s, host_of=self._host_of)
-            here, there, amount = work_of(activity, self._host_of, latency_s)
+            here, there, amount = work_of(activity, self._host_of, self._latency_s)
             if not amount:
                 self._end(number, ready)
             elif there is None:

@@ -63,11 +63,7 @@ class GraphRunner:
         # When the graph last ended and passed, in simulated seconds.
         self.ended_s = self.passed_s = 0.0
         self._ended, self._passed = simgrid.Semaphore(0), simgrid.Semaphore(0)
-        latency_s = cache(partial(mean_latency_s, host_of=host_of))
-        self._tasks = [
-            _task(number, activity, host_of, latency_s)
-            for number, activity in enumerate(graph.activities)
-        ]
+        self._tasks = _tasks_of(graph, host_of)
         self._computations = [
             (task, activity.rank, activity.amount)
             for task, activity in zip(self._tasks, graph.activities, strict=True)
@@ -200,10 +196,13 @@ class GraphRunner:
         on_end(end)
 
 
-def _task(
-    number: int, activity: Activity, host_of: HostOf, latency_s: Callable[[Ring], float]
-) -> simgrid.Task:
-    here, there, amount = work_of(activity, host_of, latency_s)
-    if there is None:
-        return simgrid.ExecTask.init(str(number), amount, here)
-    return simgrid.CommTask.init(str(number), amount, here, there)
+def _tasks_of(graph: ActivityGraph, host_of: HostOf) -> list[simgrid.Task]:
+    tasks: list[simgrid.Task] = []
+    latency_s = cache(partial(mean_latency_s, host_of=host_of))
+    for number, activity in enumerate(graph.activities):
+        here, there, amount = work_of(activity, host_of, latency_s)
+        if there is None:
+            tasks.append(simgrid.ExecTask.init(str(number), amount, here))
+        else:
+            tasks.append(simgrid.CommTask.init(str(number), amount, here, there))
+    return tasks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.child_processes import output_of_python
 
-# Another actor wants Python's lock in each moment in which the first one changes a graph.
+# Other actors need Python's lock whenever the first one changes a graph.
 CHATTER = """
 import sys
 from pathlib import Path
@@ -88,5 +88,5 @@ print(threads[0])
 """
 
 
-def test_one_actor_begins_all_steady_flows(platform_of: Callable[[int], Path]) -> None:
+def test_one_actor_begins_all_flows_of_an_all_reduce(platform_of: Callable[[int], Path]) -> None:
     assert output_of_python("-c", ALL_REDUCE, platform_of(HOSTS)) == "1\n"

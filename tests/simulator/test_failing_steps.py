@@ -1,4 +1,4 @@
-"""What moves in a step that a failure ends: all until the failure, and nothing that lacks it."""
+"""Messages of a step that a failure ends: all before it, and afterwards all that do not need it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_ring_of_four_sends_its_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("passed", [0, 2])
-def test_a_group_sends_until_it_dies_and_the_others_wait_for_it(
+def test_a_group_sends_until_it_fails_and_the_others_wait_for_it(
     passed: int, on_model: On, tmp_path: Path
 ) -> None:
     """One stage: each micro-batch computes forward, sends, computes backward, sends.
@@ -121,8 +121,8 @@ def test_a_group_sends_until_it_dies_and_the_others_wait_for_it(
     assert record["detection_s"] + record["repeated_s"] >= WATCHDOG_S
 
 
-def test_rings_stop_when_a_member_dies_in_the_all_reduce(on_model: On, tmp_path: Path) -> None:
-    """In the middle of the rings, half of their bytes have left; and none does until the end."""
+def test_rings_stop_when_a_member_fails_in_the_all_reduce(on_model: On, tmp_path: Path) -> None:
+    """In the middle of the rings, half of their bytes have been sent; no more follow."""
     sound = load_scenario("llama3-70b-hgx", on_model("1e6,gpu-0,hardware"))
     step = step_time_of(sound)
     assert step is not None

@@ -1,4 +1,4 @@
-"""What is simulated keeps no more memory the longer it lasts, and later steps take no longer."""
+"""A longer simulation keeps no more memory, and its later steps take no longer."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _simulate(path: Path, step: PlacedStep) -> tuple[list[float], float]:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_later_steps_take_no_longer_and_no_more_memory(tmp_path: Path) -> None:
-    """SimGrid 4.1 as published keeps 900 bytes an activity for ever; .ci/setup mends that."""
+    """SimGrid 4.1 as published never frees 900 bytes per activity; .ci/setup fixes that."""
     layout = Layout(2, 2, 8)
     path, hosts = placed(tmp_path, layout, domains=4)
     pattern = pattern_of(layout, 16)
@@ -125,7 +125,7 @@ def simulate_in_few_addresses(*args: Any) -> SimgridResult:
 
 
 def test_actors_of_an_all_reduce_end_with_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each maps 8 MB of addresses for its stack; SimGrid ended when 32,000 had been kept."""
+    """Each thread maps 8 MB of addresses for its stack; SimGrid ended when 32,000 were kept."""
     monkeypatch.setattr(process, "simulate_here", simulate_in_few_addresses)
     settings = ["job.groups=64", "job.gpus=192000", "job.steps=100", "strategy.name=checkpoint"]
     record = run(load_scenario("spare-sound", [*settings, "failures.mtbf_s=1e9"]), 0, "simgrid")

@@ -25,16 +25,16 @@ from faultline.simulator.simgrid_engine.process import (
 from tests.experiments.runs.processes import PATIENCE_S, gone, start_python, wait_for
 
 
-def die_so_often(count: int, folder: Path, how: int) -> str:
-    """Die as if somebody had killed this process, the first `count` times that it is called."""
-    tried = len(list(folder.iterdir()))
-    (folder / str(tried)).touch()
-    if tried < count:
+def die_in_first_calls(count: int, folder: Path, how: int) -> str:
+    """Send this process a signal in the first `count` calls."""
+    calls = len(list(folder.iterdir()))
+    (folder / str(calls)).touch()
+    if calls < count:
         os.kill(os.getpid(), how)
     return "alive"
 
 
-def talk() -> int:
+def print_and_return() -> int:
     os.write(1, b"[0.000000] [parse/CRITICAL] to the output\n")
     os.write(2, b"[0.000000] [parse/CRITICAL] to the errors\n")
     return 7
@@ -46,18 +46,18 @@ def refuse() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_process_that_is_killed_is_replaced(count: int, tmp_path: Path) -> None:
-    assert in_own_process(die_so_often, count, tmp_path, signal.SIGKILL) == "alive"
+    assert in_own_process(die_in_first_calls, count, tmp_path, signal.SIGKILL) == "alive"
     assert len(list(tmp_path.iterdir())) == count + 1
 
 
-def test_one_that_is_killed_for_ever_is_told(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_repeatedly_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match="killed, 4 times in a row"):
-        in_own_process(die_so_often, 99, tmp_path, signal.SIGKILL)
+        in_own_process(die_in_first_calls, 99, tmp_path, signal.SIGKILL)
 
 
-def test_one_that_aborts_would_do_so_again(tmp_path: Path) -> None:
+def test_a_process_that_aborts_is_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match="SimGrid aborted"):
-        in_own_process(die_so_often, 99, tmp_path, signal.SIGABRT)
+        in_own_process(die_in_first_calls, 99, tmp_path, signal.SIGABRT)
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -66,14 +66,14 @@ def complain_and_abort() -> None:
     os.abort()
 
 
-def test_what_it_printed_last_is_in_the_message() -> None:
+def test_the_last_printed_lines_are_in_the_message() -> None:
     with pytest.raises(SimulationError, match=r"SimGrid aborted .*: line 7 \| line 8 \| \[1m$"):
         in_own_process(complain_and_abort)
 
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let the first process not start, as where the one it is forked from was killed."""
+    """Let the first process not start, as if its fork server had been killed."""
     begun: list[str] = []
     start = ForkServerProcess.start
 
@@ -93,7 +93,9 @@ def wait_for_itself() -> None:
         lock.acquire()
 
 
-def test_one_that_waits_for_itself_is_ended_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadlocked_process_is_ended_with_its_line_of_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
     monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
     with pytest.raises(
@@ -109,23 +111,23 @@ def work_for_two_seconds() -> str:
     return "done"
 
 
-def test_one_that_computes_for_long_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_computes_for_long_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
     monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
     assert in_own_process(work_for_two_seconds) == "done"
 
 
-def test_one_whose_fork_server_is_killed_at_its_start_is_started_again(starts: list[str]) -> None:
-    assert in_own_process(talk) == 7
+def test_a_process_whose_fork_server_was_killed_is_started_again(starts: list[str]) -> None:
+    assert in_own_process(print_and_return) == 7
     assert len(starts) == 2
 
 
-def test_what_it_prints_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
-    assert in_own_process(talk) == 7
+def test_the_output_of_a_process_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert in_own_process(print_and_return) == 7
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_it_refuses_is_told() -> None:
+def test_an_error_of_simgrid_is_reported() -> None:
     with pytest.raises(SimulationError, match="SimGrid refused to go on: no such host"):
         in_own_process(refuse)
 
@@ -148,12 +150,12 @@ def parent_of_its_own(argument: str) -> tuple[int, int]:
     return in_own_process(os.getppid), in_own_process(int, argument)
 
 
-def test_one_asks_its_owner_for_processes() -> None:
-    # The owner's fork server has begun both, and there is no other.
+def test_the_owner_of_a_process_starts_its_processes() -> None:
+    # The owner's fork server has started both processes; there is no other.
     assert in_own_process(parent_of_its_own, "7") == (in_own_process(os.getppid), 7)
 
 
-def test_what_its_owner_cannot_do_is_told() -> None:
+def test_an_error_of_the_owner_is_reported() -> None:
     with pytest.raises(ValueError, match="no number"):
         in_own_process(parent_of_its_own, "no number")
 
@@ -168,12 +170,12 @@ def fork_one(folder: Path) -> tuple[int, int, set[str]]:
         return os.getpid(), process.call(os.getppid), process.call(open_descriptors)
 
 
-def test_one_that_is_forked_has_nothing_of_its_owner(tmp_path: Path) -> None:
-    """Else the end of what an owner has open would be seen only when all are gone."""
+def test_a_forked_process_has_no_files_of_its_owner(tmp_path: Path) -> None:
+    """Otherwise a connection of the owner would stay open until all forks have ended."""
     owner, parent, opened = in_own_process(fork_one, tmp_path)
     assert parent == owner
     assert str(tmp_path / "kept") not in opened
-    # A connection, the owner's pipe, what tidies up, and the folder that was just read.
+    # A connection, the owner's pipe, the resource tracker, and the folder that was just read.
     assert len(opened) <= 5
 
 
@@ -201,7 +203,9 @@ with OwnProcess() as process:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells of it there")
 @pytest.mark.parametrize("start", ["forked", "served"])
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_one_at_work_ends_with_its_owner(start: str, how: signal.Signals, tmp_path: Path) -> None:
+def test_a_busy_process_ends_with_its_owner(
+    start: str, how: signal.Signals, tmp_path: Path
+) -> None:
     owner = start_python("-c", OWNER, str(tmp_path), start, stderr=subprocess.PIPE)
     assert wait_for((tmp_path / "worker").exists)
     worker = psutil.Process(int((tmp_path / "worker").read_text()))

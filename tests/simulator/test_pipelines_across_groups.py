@@ -99,7 +99,7 @@ def on_both(scenario: Scenario, seed: int) -> tuple[list[Event], Progress]:
     same_story(events, theirs.events)
     spent = pytest.approx(ours.seconds, rel=1e-6, abs=1e-6 * ours.now_s)
     assert theirs.progress.seconds == spent
-    # All groups compute at the nominal pace, so nobody is faster than that.
+    # All groups compute at the nominal pace, so no group is faster than that.
     assert ours.seconds["waiting"] > -1e-6 * ours.now_s
     assert ours.failures > 0
     return events, ours
@@ -108,9 +108,7 @@ def on_both(scenario: Scenario, seed: int) -> tuple[list[Event], Progress]:
 @pytest.mark.parametrize(
     "seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1, 4))]
 )
-def test_engines_agree_while_who_stands_in_fails_too(
-    servers_of: Callable[..., Path], seed: int
-) -> None:
+def test_engines_agree_if_a_stand_in_fails_too(servers_of: Callable[..., Path], seed: int) -> None:
     """A pipeline on nodes of a failed group delays neither passes nor patches.
 
     In one of these jobs two pipelines have all stages on the same nodes.
@@ -132,7 +130,7 @@ def test_a_host_goes_off_in_the_middle_of_a_step(
 
 
 def without_foresight(job: Job, scheme: StandIn, path: Path, traffic: Traffic) -> SimgridResult:
-    """Run a job on an engine that runs every step to its end, whoever fails."""
+    """Run a job on an engine that runs each step to its end, even if a group fails."""
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
     SimgridEngine._unharmed = lambda self, members, duration_s: set(members)  # type: ignore[method-assign]

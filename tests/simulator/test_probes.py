@@ -47,7 +47,7 @@ def plane(platform_of: Callable[[int], Path]) -> Plane:
 
 
 @pytest.mark.parametrize("groups", [4, 8, 24])
-def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, plane: Plane) -> None:
+def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(groups: int, plane: Plane) -> None:
     """2 (n - 1)/n of a group's share of 2e13 B over 6.25 GB/s, and latencies well below 1 ms."""
     measured = probe(*plane(groups))
     transfer_s = REPLICA_BYTES / (GPUS / groups) / CORE_BYTES_PER_S
@@ -59,7 +59,7 @@ def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, plane: P
     )
 
 
-def test_a_checkpoint_takes_what_the_storage_s_bandwidth_says(plane: Plane) -> None:
+def test_the_time_of_a_checkpoint_follows_from_the_storage_bandwidth(plane: Plane) -> None:
     """One replica of 2e13 B at 340 GB/s is 58.8 s; loading passes it on along a chain at once."""
     measured = probe(*plane(8))
     assert measured.save_s == pytest.approx(REPLICA_BYTES / 340e9, rel=1e-3)
@@ -73,7 +73,7 @@ def test_the_fitted_ring_time_agrees_with_both_measurements() -> None:
     assert RingTime(fitted.hop_s, 0.0)(6) == pytest.approx(0.5)
 
 
-def test_an_all_reduce_among_one_takes_no_time() -> None:
+def test_an_all_reduce_of_one_member_takes_no_time() -> None:
     assert RingTime(1.0, 1.0)(1) == RingTime(1.0, 1.0)(0) == 0.0
     assert ProbeResult(0.0, 0.0, 1.0, 1.0, groups=1).ring_time()(1) == 0.0
     assert ConstantTime(2.0)(1) == 2.0
@@ -174,14 +174,14 @@ def of(*names: str) -> pytest.MarkDecorator:
 
 
 @of(*PROBES)
-def test_it_is_measured_once(cache: Cache) -> None:
+def test_a_probe_is_measured_once(cache: Cache) -> None:
     first = cache.ask()
     assert cache.ask() == first
     assert len(cache.measured) == len(list(cache.folder.iterdir())) == 1
 
 
 @of("state")
-def test_a_platform_that_was_written_for_a_probe_is_gone(cache: Cache) -> None:
+def test_the_platform_file_of_a_probe_is_removed(cache: Cache) -> None:
     cache.ask()
     assert not any(platform.exists() for _, platform, _ in cache.measured)
 
@@ -200,7 +200,7 @@ def test_another_simgrid_or_network_model_measures_anew(
 
 
 @of("job")
-def test_a_copy_of_a_platform_is_known_already_and_an_edited_one_is_not(cache: Cache) -> None:
+def test_an_edited_platform_is_measured_anew_and_a_copy_is_not(cache: Cache) -> None:
     cache.ask()
     copy = cache.platform.with_name("copy.xml")
     copy.write_bytes(cache.platform.read_bytes())
@@ -253,7 +253,7 @@ def test_another_algorithm_or_size_is_measured_anew(cache: Cache) -> None:
 
 @of("job")
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"7", b"{}", b'{"time_s": 1}', b"\xff\x00"])
-def test_a_damaged_entry_is_measured_again_and_mended(damage: bytes, cache: Cache) -> None:
+def test_a_damaged_entry_is_measured_again_and_replaced(damage: bytes, cache: Cache) -> None:
     good = cache.ask()
     (entry,) = cache.folder.iterdir()
     stored = entry.read_bytes()
@@ -264,7 +264,7 @@ def test_a_damaged_entry_is_measured_again_and_mended(damage: bytes, cache: Cach
 
 
 @of("job")
-def test_a_cache_that_cannot_be_written_is_done_without(cache: Cache, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_ignored(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("", encoding="utf-8")
     assert cache.ask() == KNOWN
 

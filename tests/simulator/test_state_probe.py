@@ -67,7 +67,7 @@ def test_a_copy_is_no_faster_than_the_memory_that_gpus_share() -> None:
 
 
 def test_copies_to_peers_pass_pcie_upwards_twice(times: StateTransferTimes) -> None:
-    """What a GPU sends and what it passes on to memory share its 64 GB/s upwards."""
+    """A copy that a GPU sends and a copy that it passes on to memory share its 64 GB/s upwards."""
     assert times.send_s == pytest.approx(SNAPSHOT / (PCIE / 2), rel=1e-4)
 
 
@@ -92,7 +92,7 @@ def test_a_rebuild_is_an_incast_then_an_xor_then_a_load(times: StateTransferTime
 
 
 def test_a_rebuild_sends_the_blocks_that_raim5_reads() -> None:
-    """Of each survivor's n blocks the one in the lost parity may be anything; no other may."""
+    """A rebuild needs each of a survivor's n blocks except the one in the lost parity."""
     rng = np.random.default_rng(7)
     size, lost, members = 60, 1, 4
     shares = [rng.integers(0, 256, size, dtype=np.uint8) for _ in range(members)]
@@ -131,7 +131,7 @@ def test_memory_over_a_link_of_its_own() -> None:
     assert found.host_memory_bytes == 960e9
 
 
-def test_a_rail_plane_has_a_gpu_a_node_and_its_part_of_the_storage() -> None:
+def test_a_rail_plane_has_one_gpu_per_node_and_its_part_of_the_storage() -> None:
     """Its NICs of 12.5 GB/s leave room on PCIe, and the core has half of them."""
     spec = load_preset("spare-600k", groups=24)
     found = cached_state_probe(spec, asked(groups=24))
@@ -190,14 +190,14 @@ def test_groups_smaller_than_a_server_are_simulated_gpu_by_gpu() -> None:
     assert found.persist_s == pytest.approx(4 * SNAPSHOT / 50e9, rel=1e-3)
 
 
-def test_without_peers_there_is_nobody_to_send_to_or_to_ask() -> None:
+def test_without_peers_nothing_is_sent_or_fetched() -> None:
     found = cached_state_probe(servers(), asked(groups=1, peers=(), copies=0))
     assert found.copy_s > 0.0
     assert found.persist_s > 0.0
     assert found.encode_s == found.send_s == found.rebuild_s == found.fetch_s == 0.0
 
 
-def test_an_edge_of_the_rings_carries_what_the_collective_sends() -> None:
+def test_an_edge_of_a_ring_carries_the_bytes_of_the_collective() -> None:
     flows = all_reduces(Layout(8, 16), 4, GRADIENTS)
     ring = RingAllReduce(4, GRADIENTS)
     (stage,) = ring.stages(0)
@@ -207,7 +207,7 @@ def test_an_edge_of_the_rings_carries_what_the_collective_sends() -> None:
     assert {("gpu-000000", "gpu-000016"), ("gpu-000055", "gpu-000007")} <= edges
 
 
-def test_what_the_platform_lacks_is_named() -> None:
+def test_missing_bandwidths_of_the_platform_are_named() -> None:
     bare = servers()
     bare = bare.model_copy(
         update={"host": bare.host.model_copy(update={"memory_bandwidth_bytes_per_s": None})}
@@ -228,7 +228,7 @@ def test_what_the_platform_lacks_is_named() -> None:
 
 @pytest.mark.slow
 def test_a_published_snapshot_is_close_to_the_speed_of_pcie() -> None:
-    """11,471 MiB a GPU took 0.46 s with HAS on A800 (Wang et al. 2023 (REFT)); no less is possible.
+    """11,471 MiB per GPU took 0.46 s with HAS on A800 (Wang et al. 2023, REFT); less is impossible.
 
     At PCIe's stated rate, without any overhead, it is 0.376 s: 26 of 32 GB/s were reached.
     """
@@ -260,7 +260,7 @@ FOLDED: dict[str, tuple[ClusterSpec, StateTransfers]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDED)
-def test_one_gpu_a_server_takes_as_long_as_all_of_them(
+def test_one_gpu_per_server_takes_as_long_as_all_gpus(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, transfers = FOLDED[name]
@@ -288,7 +288,7 @@ def test_rails_that_servers_share_in_part_do_not_fold() -> None:
     ],
     ids=[*FOLDED, "rail plane", "GPU by GPU, C2C", "three levels"],
 )
-def test_the_load_of_links_tells_what_simgrid_measures(
+def test_the_load_of_links_gives_the_times_of_simgrid(
     spec: ClusterSpec, transfers: StateTransfers
 ) -> None:
     loaded, simulated = (

@@ -1,4 +1,4 @@
-"""Steps that SimGrid runs: against longest paths, closed forms, and everybody running."""
+"""Steps that SimGrid runs: against longest paths, closed forms, and steps of all ranks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPINE_LATENCY_S = 2 * 300e-9
 
 
 def pattern_of(layout: Layout, micro_batches: int, **changes: Any) -> StepPattern:
-    """Return a step of milliseconds in which everything takes part."""
+    """Return a step of milliseconds with all kinds of activities."""
     parts = layout.pipeline * layout.virtual_stages
     usual = StepPattern(
         layout.data,
@@ -67,7 +67,7 @@ def pattern_of(layout: Layout, micro_batches: int, **changes: Any) -> StepPatter
 
 
 def placed(tmp_path: Path, layout: Layout, **overrides: object) -> tuple[Path, Placement[str]]:
-    """Write servers and return where a layout is on them."""
+    """Write servers; return their file and the hosts of a layout's ranks."""
     path = tmp_path / "servers.xml"
     write_xml(load_preset("hgx-h100", **({"domains": 8, "domains_per_leaf": 8} | overrides)), path)
     return path, place_on_platform(layout, read_platform(path))
@@ -85,7 +85,7 @@ def time_steps(
 
 
 def seconds(activity: Activity) -> float:
-    """Return how long an activity takes with its links to itself."""
+    """Return how long an activity takes on idle links."""
     if activity.kind == "meeting":
         return 0.0
     if activity.ring:
@@ -99,7 +99,7 @@ def seconds(activity: Activity) -> float:
 
 
 def longest_path_s(pattern: StepPattern) -> float:
-    """Return how long a step takes if nobody shares a link, by networkx."""
+    """Return how long a step takes if no messages share a link, by networkx."""
     total = 0.0
     whole = Fold.whole(pattern)
     teams = Teams(pattern, StepShares(whole.replicas))
@@ -123,7 +123,7 @@ def _with_hops(part: PartWork) -> PartWork:
 
 
 @pytest.mark.parametrize("folds", [True, False])
-def test_rings_pay_a_latency_a_hop(tmp_path: Path, folds: bool) -> None:
+def test_rings_pay_a_latency_per_hop(tmp_path: Path, folds: bool) -> None:
     """By hand: 28 hops forward and 42 backward, of 600 ns and ten times that, 3 micro-batches.
 
     A ring's message pays one of them, as a ring does that counts no hops.
@@ -151,13 +151,13 @@ def test_rings_pay_a_latency_a_hop(tmp_path: Path, folds: bool) -> None:
 @pytest.mark.parametrize(
     ("tensor", "share", "turn_s"),
     [
-        # A replica a server, two servers a leaf: every other hop passes the spine.
+        # One replica per server, two servers per leaf: every other hop passes the spine.
         (8, 1.0, 4 * NIC_LATENCY_S + 2 * SPINE_LATENCY_S),
-        # Two replicas a server: every other hop stays in it, and rings share its adapters.
+        # Two replicas per server: every other hop stays in it, and rings share its adapters.
         (4, 0.5, 2 * (NVLINK_LATENCY_S + NIC_LATENCY_S)),
     ],
 )
-def test_rings_of_gradients_pay_a_latency_a_hop(
+def test_rings_of_gradients_pay_a_latency_per_hop(
     tmp_path: Path, tensor: int, share: float, turn_s: float, folds: bool
 ) -> None:
     """By hand: four replicas reduce and gather in 6 hops; the first is that of the last message."""
@@ -189,7 +189,7 @@ def test_a_step_takes_as_long_as_its_longest_path(tmp_path: Path, folds: bool) -
         assert time.step_s == pytest.approx(longest_path_s(step), rel=1e-6)
 
 
-def test_a_timer_that_is_kept_is_asked_again(tmp_path: Path) -> None:
+def test_a_timer_is_used_repeatedly(tmp_path: Path) -> None:
     """Links that carry less for one step carry all of the next."""
     layout = Layout(2, 2, 8)
     platform, hosts = placed(tmp_path, layout)
@@ -203,7 +203,7 @@ def test_a_timer_that_is_kept_is_asked_again(tmp_path: Path) -> None:
     assert slowed.compute_s == pytest.approx(first.compute_s)
 
 
-def test_a_timer_of_a_platform_that_simgrid_refuses_says_so(tmp_path: Path) -> None:
+def test_a_platform_that_simgrid_refuses_is_reported(tmp_path: Path) -> None:
     layout = Layout(1, 1, 8)
     platform, hosts = placed(tmp_path, layout)
     platform.write_text(platform.read_text().replace("<link_ctn", "<no_such_tag", 1))
@@ -212,7 +212,7 @@ def test_a_timer_of_a_platform_that_simgrid_refuses_says_so(tmp_path: Path) -> N
 
 
 def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:
-    """(p - 1)/(v m) of the rest where stages are equal and sends take nothing."""
+    """It is (p - 1)/(v m) of the rest if stages are equal and sends take no time."""
     layout = Layout(1, 4, 1, 2)
     platform, hosts = placed(tmp_path, layout)
     equal = pattern_of(
@@ -254,7 +254,7 @@ def both_ways(
         ),
     ],
 )
-def test_some_simulate_for_all(
+def test_some_ranks_represent_all(
     tmp_path: Path, layout: Layout, overrides: dict[str, object]
 ) -> None:
     platform, hosts = placed(tmp_path, layout, **overrides)
@@ -280,7 +280,7 @@ def test_two_stages_in_one_server(tmp_path: Path) -> None:
     assert folded.activities < whole.activities
 
 
-def test_a_longer_step_is_drawn_out(tmp_path: Path) -> None:
+def test_a_longer_step_is_extrapolated(tmp_path: Path) -> None:
     """Folded, three rounds are simulated of ten; the whole runs all. Also with one slow stage."""
     layout = Layout(2, 4, 8)
     platform, hosts = placed(tmp_path, layout)
@@ -305,7 +305,7 @@ def test_steps_one_after_the_other_do_not_disturb_each_other(tmp_path: Path) -> 
     assert together[2].step_s == pytest.approx(alone.step_s, rel=1e-12)
 
 
-def test_a_slow_gpu_makes_everybody_simulate_and_wait(tmp_path: Path) -> None:
+def test_with_a_slow_gpu_all_ranks_are_simulated_and_wait(tmp_path: Path) -> None:
     layout = Layout(2, 2, 8)
     platform, hosts = placed(tmp_path, layout, domains=4)
     (sound,) = time_steps(platform, [(hosts, pattern_of(layout, 16))])
@@ -313,7 +313,7 @@ def test_a_slow_gpu_makes_everybody_simulate_and_wait(tmp_path: Path) -> None:
     half = edited(platform, tmp_path / "slow.xml", slow, rf'\1"{SPEED / 2}f"')
     (hit,) = time_steps(half, [(hosts, pattern_of(layout, 16))])
     assert hit.activities > 4 * sound.activities
-    # The last stage computes 3.3 ms a micro-batch, and now 6.6.
+    # The last stage computes 3.3 ms per micro-batch, and now 6.6.
     assert hit.passes_s - sound.passes_s == pytest.approx(16 * 3.3e-3, rel=0.1)
 
 
@@ -332,7 +332,7 @@ def test_a_slow_link_of_a_ring_is_no_bubble(tmp_path: Path, folds: bool) -> None
     assert hit.bubble_s == pytest.approx(0.0, abs=1e-9)
 
 
-def test_messages_behind_the_passes_are_told_from_the_bubble(tmp_path: Path) -> None:
+def test_messages_behind_the_passes_are_separate_from_the_bubble(tmp_path: Path) -> None:
     """Gradients that outlast the last backward pass count as data-parallel time."""
     layout = Layout(2, 1, 8)
     platform, hosts = placed(tmp_path, layout, domains=2)
@@ -347,10 +347,10 @@ def test_messages_behind_the_passes_are_told_from_the_bubble(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("tensor", [1, 2, 4])
-def test_hidden_gradients_of_replicas_in_one_server_meet_the_adapters(
+def test_hidden_gradients_of_replicas_in_one_server_use_the_adapters(
     tmp_path: Path, tensor: int
 ) -> None:
-    """Of 8/t replicas a server, each adapter carries t/8 of a ring's bytes, as NCCL's rings do.
+    """With 8/t replicas per server, each adapter carries t/8 of a ring's bytes, as in NCCL's rings.
 
     Bytes of 2 ms of an adapter a GPU of eight: they hide behind a last pass of 2.2 ms, and at half
     the bandwidth outlast it by as much as they are longer.
@@ -372,7 +372,7 @@ def test_hidden_gradients_of_replicas_in_one_server_meet_the_adapters(
     assert long.data_parallel_s == pytest.approx(outlast_s, rel=1e-3)
 
 
-def test_replicas_whose_gradients_meet_unequal_links_are_all_simulated(tmp_path: Path) -> None:
+def test_replicas_whose_gradients_use_unequal_links_are_all_simulated(tmp_path: Path) -> None:
     """Only rings that cross an oversubscribed core are slow; all wait for these."""
     layout = Layout(4, 1, 8)
     overrides = {"domains": 4, "domains_per_leaf": 2, "oversubscription": [4]}
