@@ -111,10 +111,10 @@ class RecoveryPrices:
 
         The time of detection depends on the failures `failed`, as far as they are known.
         """
-        if self.states(recovery):
-            stated_s = self.stated_whole_s(recovery)
-            return (RecoveryPhase("all phases", stated_s, source="stated"),)
         lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
+        if self.states(recovery):
+            stated_s = self.stated_s[recovery.kind] + lacking_s
+            return (RecoveryPhase("all phases", stated_s, source="stated"),)
         communicators_s = sum(
             made.count * self.communicator(max(1.0, made.share * self.gpus))
             for made in recovery.communicators
@@ -137,11 +137,6 @@ class RecoveryPrices:
             if phase.duration_s > 0.0
         )
 
-    def stated_whole_s(self, recovery: Recovery) -> float:
-        """Return the stated time of a whole recovery, in seconds."""
-        lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
-        return self.stated_s[recovery.kind] + lacking_s
-
     def _detected_s(self, failed: Iterable[Failure | None]) -> float:
         by, usual_s = self.detect_by_s, self.detect_s
         known = [failure for failure in failed if failure is not None] if by else []
@@ -149,9 +144,7 @@ class RecoveryPrices:
         return max(times_s, default=usual_s)
 
     def duration_s(self, recovery: Recovery) -> float:
-        """Return the time of all phases that have a price, in seconds."""
-        if self.states(recovery):
-            return self.stated_whole_s(recovery)
+        """Return the time of all phases, in seconds."""
         return sum(phase.duration_s for phase in self.phases(recovery))
 
 
@@ -193,12 +186,8 @@ class RecoveryTimes:
         if recovery is None:
             self._last = (), 1.0
             return 0.0
-        factor, prices = self._factor(), self._prices
-        if recovery.kind in prices.stated_s:
-            self._last = (), factor
-            return prices.stated_whole_s(recovery) * factor
-        phases = prices.phases(recovery, failed)
-        self._last = phases, factor
+        factor, phases = self._factor(), self._prices.phases(recovery, failed)
+        self._last = () if self._prices.states(recovery) else phases, factor
         return sum(phase.duration_s for phase in phases) * factor
 
     def last_phases(self) -> tuple[tuple[str, float], ...]:

@@ -67,9 +67,9 @@ class Response:
 
     def slowdown(self, plan: StepPlan) -> Slowdown:
         """Return the slowdown of a step with the mitigations in force."""
-        return (
-            self._slowdown_with(self._mitigations, plan) if self._conditions.slow else UNDISTURBED
-        )
+        if not self._conditions.slow:
+            return UNDISTURBED
+        return self._slowdown_with(self._mitigations, plan)
 
     def follow(self, plan: StepPlan, sound_s: float, slow: Slowdown) -> None:
         """Note the next steps' plan, their compute time without stragglers, and their slowdown."""
@@ -176,8 +176,6 @@ class Response:
 
     def _slowdown_with(self, mitigations: MitigationState, plan: StepPlan) -> Slowdown:
         """Return the slowdown of a step under some mitigations."""
-        if self._settings is None:
-            return self._slowdown_of(self._conditions.slow, plan)
         parts, dealt = [], []
         for part, effect in self._conditions.slow:
             placed = mitigations.moved.get(part, part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faultline.simulator.conditions import UNDISTURBED, Conditions
+from faultline.simulator.conditions import Conditions
 from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
@@ -87,7 +87,7 @@ class TrainingState:
         # These never change during a run. They skip the work of features that are not in use.
         self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
-        self.responds = work.slow_response is not None
+
         is_plain = not (self.memory.slots or self.memory.holds_last_step)
         self.policy = work.checkpoint_policy
         self.saves_every = self.policy.every_steps if is_plain else 0
@@ -105,11 +105,10 @@ class TrainingState:
 
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
-        slow = self.response.slowdown(self.plan) if self.conditions.slow else UNDISTURBED
+        slow = self.response.slowdown(self.plan)
         step = StepPhases(self.plan, self.work, self.conditions.parts_down, slow, self.step)
-        if self.responds:
-            sound_s = step.costs.nominal_s / step.compute.slow.slowest
-            self.response.follow(self.plan, sound_s, slow)
+        sound_s = step.costs.nominal_s / step.compute.slow.slowest
+        self.response.follow(self.plan, sound_s, slow)
         return step
 
     @property
@@ -140,8 +139,7 @@ class TrainingState:
         if costs.raised_power_s:
             progress.raised_power_s += steps * costs.raised_power_s
         progress.simulated_steps += steps
-        if self.responds:
-            self.response.count_steps(steps)
+        self.response.count_steps(steps)
         progress.stack_computations += steps * costs.types
 
     def book_quiet_steps(

@@ -13,7 +13,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
-from faultline.simulator.failures.renewal_rate import constant_rate
+from faultline.simulator.failures.models import constant_rate
 from faultline.simulator.job import Work
 from faultline.simulator.memory import Memory
 from faultline.simulator.progress import Batches, Progress

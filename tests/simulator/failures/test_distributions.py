@@ -12,8 +12,7 @@ from faultline.simulator.failures.distributions import (
     Exponential,
     Weibull,
 )
-from faultline.simulator.failures.models import IndependentGroups
-from faultline.simulator.failures.renewal_rate import constant_rate, renewal_rate
+from faultline.simulator.failures.models import IndependentGroups, constant_rate, renewal_rate
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
