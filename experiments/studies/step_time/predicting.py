@@ -5,8 +5,7 @@ fabrics have full bandwidth between them, so the replicas of two servers represe
 between replicas enters and leaves a server in the same way. Bytes are those of all replicas.
 
 Collectives inside a scale-up domain are simulated as in a step. Their bytes follow from the
-published curves. So their bus bandwidth predicts nothing: it checks that the runner reproduces its
-input, latencies included.
+published curves, so their bus bandwidth only checks that the runner reproduces its input.
 """
 
 from __future__ import annotations
@@ -71,16 +70,13 @@ class Window:
         return cls(replace(layout, data=data), layout.pipeline * -(-data // slots), slots)
 
     def pattern(self, job: ParallelJob) -> StepPattern:
-        """Return the step of the window's replicas.
-
-        A ring within a domain uses NVLink, at a ring's share of it.
-        """
-        pattern = job.pattern()
-        kernels = job.kernels
+        """Return the step of the window's replicas."""
+        pattern, kernels = job.pattern(), job.kernels
 
         def ring(size_bytes: float) -> float:
             if job.layout.data > self.slots:
                 return size_bytes
+            # A ring within a domain uses NVLink, at a ring's share of it.
             sent = size_bytes * kernels.scale_out_share
             return sent / kernels.scale_up_share(sent)
 
@@ -153,14 +149,13 @@ class Group:
 
 def simulated_choices(case: Case) -> tuple[Choice, ...]:
     """Return the simulated choices of a case: the default, and the ends of each."""
-    every = case.choices
-    taken = every[0]
-    ends = [taken]
-    for place in range(len(taken)):
-        rest = (*taken[:place], *taken[place + 1 :])
-        alone = [one for one in every if (*one[:place], *one[place + 1 :]) == rest]
-        ends += (min(alone), max(alone))
-    return tuple(dict.fromkeys(ends))
+    default = case.choices[0]
+    simulated = [default]
+    for place in range(len(default)):
+        rest = (*default[:place], *default[place + 1 :])
+        varied = [each for each in case.choices if (*each[:place], *each[place + 1 :]) == rest]
+        simulated += (min(varied), max(varied))
+    return tuple(dict.fromkeys(simulated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +207,17 @@ def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
 def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
     """Return a step's mean time over clusters with randomly placed slow hosts, if there are any.
 
-    All wait for a slow stage, and two are no worse than one. So only the probability matters that
-    none of the job's hosts is slow.
+    All stages wait for a slow one, and two are no worse than one. So only the probability matters
+    that none of the job's hosts is slow.
     """
     stack = case.software
     undisturbed = time_job(job, 0.0)
     if not stack.slow_hosts:
         return undisturbed
-    slow = time_job(job, stack.slowdown)
-    none = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
+    slow_s = asdict(time_job(job, stack.slowdown))
+    none_slow = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
     mean = {
-        part: none * part_s + (1.0 - none) * asdict(slow)[part]
+        part: none_slow * part_s + (1.0 - none_slow) * slow_s[part]
         for part, part_s in asdict(undisturbed).items()
     }
     return replace(undisturbed, **mean)
@@ -255,18 +250,18 @@ def fit(case: Case, choice: Choice, time_job: TimeJob) -> float:
     assert value is not None, f"{case.label} is not published: nothing to fit on"
     target_s = case.in_unit(value, unit)
 
-    def missed_s(inverse: float) -> float:
+    def excess_s(inverse: float) -> float:
         return expected_step(case, case.job(1.0 / inverse, choice), time_job).step_s - target_s
 
-    before, inverse = 1.0, 1.3
-    missed_before_s, missed = missed_s(before), missed_s(inverse)
+    previous, inverse = 1.0, 1.3
+    previous_error_s, error_s = excess_s(previous), excess_s(inverse)
     for _ in range(_MOST_STEPS):
-        if abs(missed) <= _TOLERANCE * target_s:
+        if abs(error_s) <= _TOLERANCE * target_s:
             return 1.0 / inverse
-        slope = (missed - missed_before_s) / (inverse - before)
-        before, missed_before_s = inverse, missed
-        inverse -= missed / slope
-        missed = missed_s(inverse)
+        slope = (error_s - previous_error_s) / (inverse - previous)
+        previous, previous_error_s = inverse, error_s
+        inverse -= error_s / slope
+        error_s = excess_s(inverse)
     raise RuntimeError(f"no efficiency explains {case.label}")
 
 
@@ -290,14 +285,14 @@ def bus_bandwidths(gpu: str) -> pd.DataFrame:
 
 def _rates(kernels: Kernels, measured: pd.DataFrame, platform: Path, timer: Timer) -> list[float]:
     rates = []
-    for one in measured.itertuples():
-        hosts = place_on_platform(Layout(1, 1, one.ranks), read_platform(platform))
-        size_bytes, passes = float(one.mib * _MIB), 1 if one.collective == "all-gather" else 2
-        sent = passes * (one.ranks - 1) / one.ranks * size_bytes
-        carried = kernels.ring(size_bytes, one.ranks, passes)
-        if one.collective == "all-reduce":
-            carried = kernels.all_reduce(size_bytes, one.ranks)
+    for row in measured.itertuples():
+        hosts = place_on_platform(Layout(1, 1, row.ranks), read_platform(platform))
+        size_bytes, passes = float(row.mib * _MIB), 1 if row.collective == "all-gather" else 2
+        sent = passes * (row.ranks - 1) / row.ranks * size_bytes
+        carried = kernels.ring(size_bytes, row.ranks, passes)
+        if row.collective == "all-reduce":
+            carried = kernels.all_reduce(size_bytes, row.ranks)
         part = PartWork(PassWork(0.0, carried.size_bytes, tensor_hops=carried.hops))
-        step = StepPattern(1, 1, one.ranks, 1, 1, (part,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
+        step = StepPattern(1, 1, row.ranks, 1, 1, (part,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
         rates.append(sent / timer(hosts, step).step_s / 1e9)
     return rates

@@ -90,7 +90,7 @@ class Case:
 
     @property
     def section(self) -> str:
-        """The table of the row."""
+        """Table of the row."""
         return self.label.partition(" ")[0]
 
     @property
@@ -133,7 +133,7 @@ class Case:
             return False
         if len(self.micro_batch_choices) == 1:
             return True
-        needed = gpu_memory(
+        memory = gpu_memory(
             self.model,
             replace(self.degrees, virtual_stages=virtual),
             micro_batch,
@@ -141,7 +141,7 @@ class Case:
             recompute=self.recompute or self.software.recompute,
             shard_optimizer=self.software.shard_optimizer,
         )
-        return needed.total <= load_preset("hgx-h100").gpu.memory_bytes
+        return memory.total <= load_preset("hgx-h100").gpu.memory_bytes
 
     def job(self, efficiency: float, choice: Choice | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import nan
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.style import (
     BarLook,
     legend_below,
+    mark,
     name_rows,
     stack_bars,
     write_title,
@@ -70,6 +71,7 @@ _LOOKS = {
     "data_parallel_s": BarLook("#B04E00"),
     "optimizer_s": BarLook("#CC79A7", "...."),
 }
+_FITTED: Mapping[str, Any] = {"marker": "D", "markerfacecolor": "white"}
 _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
 
@@ -81,14 +83,14 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
     the fitted row.
     """
     rows = []
-    known = {case.label: case for case in cases}
+    by_label = {case.label: case for case in cases}
     for case in cases:
-        mine = simulated_rows[simulated_rows["case"] == case.label]
-        (stated,) = mine[mine.stated].to_dict("records")
-        for unit, known_value in case.outputs:
-            values = [case.in_unit(step_s, unit) for step_s in mine.step_s]
+        choices = simulated_rows[simulated_rows["case"] == case.label]
+        (stated,) = choices[choices.stated].to_dict("records")
+        for unit, value in case.outputs:
+            values = [case.in_unit(step_s, unit) for step_s in choices.step_s]
             simulated = case.in_unit(stated["step_s"], unit)
-            published = nan if known_value is None else known_value
+            published = nan if value is None else value
             rows.append(
                 {
                     "section": case.section,
@@ -103,7 +105,7 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
                     "low": min(values),
                     "high": max(values),
                     "error": simulated / published - 1.0,
-                    "constant": at_constant_rate(case, known, unit) / published - 1.0,
+                    "constant": at_constant_rate(case, by_label, unit) / published - 1.0,
                     "efficiency": stated["efficiency"],
                     "parts_per_stage": stated["parts"],
                     "micro_batch": stated["micro_batch"],
@@ -114,9 +116,9 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
     return pd.DataFrame(rows)
 
 
-def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float:
+def at_constant_rate(case: Case, by_label: Mapping[str, Case], unit: Unit) -> float:
     """Return the value of a case at the model FLOP per second and GPU of its fitted row."""
-    fitted = known[case.software.fitted_on]
+    fitted = by_label[case.software.fitted_on]
     fitted_unit, value = fitted.outputs[0]
     assert value is not None
     per_s = fitted.model_flop() / fitted.gpus / fitted.in_unit(value, fitted_unit)
@@ -126,12 +128,12 @@ def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float
 def errors(table: pd.DataFrame) -> pd.DataFrame:
     """Return the mean and the worst error of each section, in percent of the published value."""
     rows = []
-    for section, mine in judged(table).groupby("section", sort=False):
-        goal, worst = SECTIONS[str(section)].get, mine.loc[mine.error.abs().idxmax()]
-        mean, most = 100.0 * mine.error.abs().mean(), 100.0 * abs(worst.error)
-        constant = 100.0 * mine.constant.abs().mean()
+    for section, judged_rows in judged(table).groupby("section", sort=False):
+        goal, worst = SECTIONS[str(section)].get, judged_rows.loc[judged_rows.error.abs().idxmax()]
+        mean, most = 100.0 * judged_rows.error.abs().mean(), 100.0 * abs(worst.error)
+        constant = 100.0 * judged_rows.constant.abs().mean()
         ends = (mean, goal("mean_goal"), most, goal("worst_goal"), worst.case)
-        rows.append((section, len(mine), *ends, constant, mean < constant))
+        rows.append((section, len(judged_rows), *ends, constant, mean < constant))
     columns = ["section", "rows", "mean", "mean_goal", "worst", "worst_goal", "worst_case"]
     columns += ["constant", "better"]
     return pd.DataFrame(rows, columns=columns).astype({"mean_goal": float, "worst_goal": float})
@@ -144,42 +146,37 @@ def judged(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw the error of every published row, by section."""
-    known = table[table.error.notna()].drop_duplicates("case")
+    published = table[table.error.notna()].drop_duplicates("case")
     # In seconds: a rate that is too high is a step time that is too short.
-    too_long = np.where(known.unit == "s", known.error, 1.0 / (1.0 + known.error) - 1.0)
-    known = known.assign(too_long=too_long)
-    sections = list(known.section.unique())
+    error = published.error
+    too_long = error.where(published.unit == "s", 1.0 / (1.0 + error) - 1.0)
+    published = published.assign(too_long=too_long)
+    sections = list(published.section.unique())
     figure, axis = plt.subplots(figsize=(9.5, 4.6))
     axis.axhspan(-0.1, 0.1, color="#EFEFEF", zorder=0)
     axis.axhline(0.0, color="#555555", linewidth=1.0, zorder=1)
     for place, section in enumerate(sections):
-        mine = known[known.section == section]
-        spread = np.linspace(-0.3, 0.3, len(mine)) if len(mine) > 1 else np.zeros(1)
-        for offset, cell in zip(spread, mine.itertuples(), strict=True):
-            gpu = next(name for name in _COLOURS if name in cell.software)
-            marker, fill = ("D", "white") if cell.fitted else ("o", _COLOURS[gpu])
-            axis.plot(
-                place + offset, cell.too_long, marker, markersize=7, color=_COLOURS[gpu],
-                markerfacecolor=fill,
-            )  # fmt: skip
-    names = [section_name(section, "\n") for section in sections]
-    axis.set_xticks(range(len(sections)), names)
+        chosen = published[published.section == section]
+        spread = np.linspace(-0.3, 0.3, len(chosen)) if len(chosen) > 1 else np.zeros(1)
+        for offset, case in zip(spread, chosen.itertuples(), strict=True):
+            colour = next(_COLOURS[gpu] for gpu in _COLOURS if gpu in case.software)
+            look = _FITTED if case.fitted else {"marker": "o"}
+            axis.plot(place + offset, case.too_long, color=colour, markersize=7, **look)
+    axis.set_xticks(range(len(sections)), [section_name(section, "\n") for section in sections])
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_ylabel("predicted step time against published")
-    for gpu, colour in _COLOURS.items():
-        axis.plot([], [], "o", color=colour, label=gpu)
-    axis.plot([], [], "D", color="#555555", markerfacecolor="white", label="fitted on")
-    figure.legend(loc="outside lower center", ncols=4)
+    gpus = [mark(gpu, colour, marker="o", linestyle="") for gpu, colour in _COLOURS.items()]
+    legend_below(figure, [*gpus, mark("fitted on", linestyle="", **_FITTED)])
     return figure
 
 
 def draw_parts(table: pd.DataFrame) -> Figure:
     """Draw the parts of the step of every published row, by source."""
-    known = table[table.published.notna()].drop_duplicates("case")
-    known = known.assign(source=[section_name(section) for section in known.section])
-    parts = {part: name for part, name in PARTS.items() if known[part].any()}
-    # Each source stays in one column, with as many bars left as right; its name takes a row too.
-    lengths = known.groupby("source", sort=False).size() + 1
+    chosen = table[table.published.notna()].drop_duplicates("case")
+    chosen = chosen.assign(source=chosen.section.map(section_name))
+    parts = {part: name for part, name in PARTS.items() if chosen[part].any()}
+    # Each source is in one column; both columns have equally many bars. Its name takes a row too.
+    lengths = chosen.groupby("source", sort=False).size() + 1
     above = lengths.cumsum() - lengths / 2 < lengths.sum() / 2
     halves = [names for names in (lengths.index[above], lengths.index[~above]) if len(names)]
     tallest = max(lengths[names].sum() for names in halves)
@@ -187,7 +184,7 @@ def draw_parts(table: pd.DataFrame) -> Figure:
     for axis, names in zip(axes[0], halves, strict=True):
         labels = dict[float, str]()
         for name in names:
-            rows, first = known[known.source == name], len(labels) + 1
+            rows, first = chosen[chosen.source == name], len(labels) + 1
             labels[first - 1] = name
             places = np.arange(first, first + len(rows))
             shares = rows[list(parts)].div(rows.step_s, axis=0).rename(columns=parts)
@@ -243,20 +240,20 @@ class StepTimeStudy(Study):
         fitted = {case.label: case for case in every if case.is_fitted}
         shallow = [case for case in every if case.layout.pipeline <= _DEEP]
         groups = [
-            Group(tuple(one for one in shallow if one.software.fitted_on == label), case)
+            Group(tuple(other for other in shallow if other.software.fitted_on == label), case)
             for label, case in fitted.items()
         ]
-        known: dict[str, Predicted] = dict(
+        fits: dict[str, Predicted] = dict(
             zip(fitted, stage.calls("rows of a software", simulate, groups), strict=True)
         )
         by_size = sorted((case for case in every if case.layout.pipeline > _DEEP), key=_by_size)
         deep = [
-            Group(tuple(alike), fitted[label], known[label].efficiencies)
+            Group(tuple(alike), fitted[label], fits[label].efficiencies)
             for (label, _), alike in groupby(by_size, key=_by_size)
         ]
-        found = [*known.values(), *stage.calls("deep pipelines", simulate, deep)]
+        results = [*fits.values(), *stage.calls("deep pipelines", simulate, deep)]
         rings = stage.calls("collectives", bus_bandwidths, GPUS)
-        rows = predictions(every, pd.concat([one.rows for one in found]))
+        rows = predictions(every, pd.concat([result.rows for result in results]))
         return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}
 
     def row_tables(self, results: Results) -> Results:
@@ -270,10 +267,11 @@ class StepTimeStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the errors of the predictions, over all sections."""
         table = results["predictions"]
-        first, fits = judged(table), table["case"][table.fitted].nunique()
-        worst = first.loc[first.error.abs().idxmax()]
+        rows_judged, fits = judged(table), table["case"][table.fitted].nunique()
+        worst = rows_judged.loc[rows_judged.error.abs().idxmax()]
+        errors_judged = rows_judged.error.abs()
         return [
-            f"{len(first)} published steps are predicted with a mean error of "
-            f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, "
+            f"{len(rows_judged)} published steps are predicted with a mean error of "
+            f"{errors_judged.mean():.1%}; {(errors_judged <= 0.1).sum()} are within 10 %, "
             f"the worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
         ]
