@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from faultline.experiments import cli
+from faultline.experiments import cli as program
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.keys import schema_keys
@@ -57,7 +57,7 @@ def test_every_file_of_a_page_is_one(snippet: Snippet, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=place)
 def test_every_command_of_a_page_is_one(command: Snippet) -> None:
     """The parser accepts its words; other tests run it."""
-    assert cli.parser().parse_args(words_of(command)).execute
+    assert program.parser().parse_args(words_of(command)).execute
 
 
 def test_the_keys_that_decide_a_plan_are_keys() -> None:

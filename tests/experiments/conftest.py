@@ -1,4 +1,4 @@
-"""What tests of experiments share."""
+"""Fixtures of the tests of experiments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from faultline.experiments.cli import main
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 
 @pytest.fixture
-def ask(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Return what asks ``faultline``; with the command that the module names as `COMMAND`."""
-    return Ask(capsys, *getattr(request.module, "COMMAND", ()))
+def cli(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Return a runner of ``faultline``; its commands begin with `COMMAND` of the module, if any."""
+    return Cli(capsys, *getattr(request.module, "COMMAND", ()))
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_reader import platform_from_xml, read_platform
 from faultline.platforms.xml_writer import xml_text
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
-    return Ask(capsys)
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
 
 
 TEXT = xml_text(load_preset("hgx-h100", domains=2))
@@ -44,12 +44,12 @@ def refusal(content: str | bytes) -> str:
 @pytest.mark.parametrize(
     "option", ["tracing", "tracing/filename", "plugin", "path", "model-check/replay", "contexts/x"]
 )
-def test_no_option_writes_a_file(option: str, tmp_path: Path, ask: Ask) -> None:
+def test_no_option_writes_a_file(option: str, tmp_path: Path, cli: Cli) -> None:
     target = tmp_path / "written-by-simgrid"
     text = TEXT.replace(ROOT, OPTIONS.format(option, target) + ROOT, 1)
     path = tmp_path / "p.xml"
     path.write_text(text, encoding="utf-8")
-    printed = ask.refused("platform", "check", path)
+    printed = cli.refused("platform", "check", path)
     assert printed.startswith(
         f"faultline: {path}:{line_of(text, '<config')}: option {option!r}: is "
     )

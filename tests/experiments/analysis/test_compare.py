@@ -30,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.experiments.runs.in_process import plan_of, sweep
 
 COMMAND = ("compare",)
@@ -360,8 +360,8 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
         make_report(one, RATIO, SCHEME)
 
 
-def test_json_has_what_the_table_of_the_sweep_has(directory: Path, ask: Ask) -> None:
-    printed = ask.json(directory, "--baseline", "spare")
+def test_json_has_what_the_table_of_the_sweep_has(directory: Path, cli: Cli) -> None:
+    printed = cli.json(directory, "--baseline", "spare")
     assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
     assert printed["notes"] == []
     assert len(printed["settings"]) == 4
@@ -377,13 +377,13 @@ def test_json_has_what_the_table_of_the_sweep_has(directory: Path, ask: Ask) -> 
 
 
 def test_csv_has_all_sections_and_begins_with_each_scheme_at_its_best(
-    directory: Path, tmp_path: Path, ask: Ask
+    directory: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "rows.csv"
-    ask(directory, "--csv", path, "--metric", "availability")
+    cli(directory, "--csv", path, "--metric", "availability")
     rows = pd.read_csv(path)
     assert dict(rows["section"].value_counts()) == {"settings": 4, "at_best": 2, "overall": 1}
-    ask(directory, "--csv", path)
+    cli(directory, "--csv", path)
     rows = pd.read_csv(path)
     best = rows[rows["section"] == "best"]
     assert list(best.index) == list(range(4))
@@ -392,10 +392,10 @@ def test_csv_has_all_sections_and_begins_with_each_scheme_at_its_best(
 
 
 def test_latex_has_the_digits_and_units_of_the_screen(
-    directory: Path, tmp_path: Path, ask: Ask
+    directory: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "tables.tex"
-    printed = ask(directory, "--latex", path)
+    printed = cli(directory, "--latex", path)
     text = path.read_text(encoding="utf-8")
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
     assert text.count("\\caption{") == 4
@@ -417,8 +417,8 @@ def test_fewer_than_three_seeds_are_pointed_out() -> None:
     assert any(note.startswith("2 seeds: ") and "may be luck" in note for note in few.notes)
 
 
-def test_the_printed_table_shows_numbers_in_full(directory: Path, ask: Ask) -> None:
-    printed = ask(directory)
+def test_the_printed_table_shows_numbers_in_full(directory: Path, cli: Cli) -> None:
+    printed = cli(directory)
     assert "time-to-train ratio (lower is better)" in printed
     for title in ("each at its best", "over all settings", "setting by setting"):
         assert f"{title}; 3 pairs per row" in printed
@@ -428,32 +428,32 @@ def test_the_printed_table_shows_numbers_in_full(directory: Path, ask: Ask) -> N
     assert number_text(mean) in printed
 
 
-def test_the_words_of_the_field_come_first(directory: Path, ask: Ask) -> None:
+def test_the_words_of_the_field_come_first(directory: Path, cli: Cli) -> None:
     frame = pd.read_parquet(directory / "table.parquet")
-    first, _, differences = ask(directory, "--price", "2.5").partition("differences from")
+    first, _, differences = cli(directory, "--price", "2.5").partition("differences from")
     places = [first.find(word) for word in ("goodput", "time (", "GPU-hours", "cost", "ratio")]
     assert min(places) > 0
     assert differences
-    best = ask.json(directory)["best"]
+    best = cli.json(directory)["best"]
     assert len(best) == frame[[SCHEME, MTBF]].drop_duplicates().shape[0]
     for row in best:
         chosen = (frame[SCHEME] == row["strategy"]) & (frame[MTBF] == row[MTBF])
         runs = frame[chosen & (frame[R] == row[R])]
         assert row["goodput"] == pytest.approx(runs["goodput"].mean(), rel=1e-12)
         assert row["mean"] == frame[chosen].groupby(R)[RATIO].mean().min()
-    assert "GPU-hours" not in ask(directory, "--metric", "availability")
+    assert "GPU-hours" not in cli(directory, "--metric", "availability")
 
 
 @pytest.mark.parametrize(
     "words",
     [["--metric", "ratio"], ["--by", "strategy"], ["--baseline", "x"], ["--csv", "no/such/file"]],
 )
-def test_mistakes_are_one_line(directory: Path, words: list[str], ask: Ask) -> None:
-    assert ask.refused(directory, *words).startswith("faultline: ")
+def test_mistakes_are_one_line(directory: Path, words: list[str], cli: Cli) -> None:
+    assert cli.refused(directory, *words).startswith("faultline: ")
 
 
-def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, ask: Ask) -> None:
-    assert "there is no sweep" in ask.refused(tmp_path)
+def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, cli: Cli) -> None:
+    assert "there is no sweep" in cli.refused(tmp_path)
 
 
 def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:

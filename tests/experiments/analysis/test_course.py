@@ -13,7 +13,7 @@ import pytest
 from faultline.experiments.analysis.course import write_timeline
 from faultline.simulator.timeline import Event, EventKind
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 RUN = ("run", "spare-sound", "--set", "job.groups=24", "--set", "job.steps=120", "--seed", "2")
 
@@ -98,14 +98,14 @@ def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_recorded(tmp_pat
     assert any(one[1] <= 18.0 and one[2] >= 21.5 for one in repairs)
 
 
-def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Path) -> None:
+def test_phases_of_a_restart_are_those_that_are_explained(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     changes = ["recovery.preset=stock", "~times.restart_s"]
     words = ["head-to-head", *(word for change in changes for word in ("--set", change))]
-    (explained, *_) = ask.json("explain-recovery", *words, "--schemes", "checkpoint")["recoveries"]
+    (explained, *_) = cli.json("explain-recovery", *words, "--schemes", "checkpoint")["recoveries"]
     expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
     named = ["--set", "strategy.name=checkpoint", "--set", "job.steps=200"]
-    ask("run", *words, *named, "--timeline", path)
+    cli("run", *words, *named, "--timeline", path)
     since_s, phases_s = 0.0, {}
     for event in pd.read_csv(path).itertuples():
         kind = EventKind(event.kind)
@@ -122,9 +122,9 @@ def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Pa
     assert phases_s
 
 
-def test_a_run_is_recorded_without_gaps(ask: Ask, tmp_path: Path) -> None:
+def test_a_run_is_recorded_without_gaps(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    record = ask.json(*RUN, "--timeline", path)
+    record = cli.json(*RUN, "--timeline", path)
     things = trace_of(path)
     (job,) = spans(things, 0).values()
     assert job[0][1] == 0.0
@@ -138,9 +138,9 @@ def test_a_run_is_recorded_without_gaps(ask: Ask, tmp_path: Path) -> None:
     assert 0 < failed <= record["failures"]
 
 
-def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
+def test_tables_hold_the_same_events(cli: Cli, tmp_path: Path) -> None:
     for kind in (".csv", ".parquet"):
-        ask(*RUN, "--timeline", tmp_path / f"run{kind}")
+        cli(*RUN, "--timeline", tmp_path / f"run{kind}")
     table = pd.read_parquet(tmp_path / "run.parquet")
     table["groups"] = table["groups"].map(lambda groups: " ".join(map(str, groups)))
     kept = pd.read_csv(tmp_path / "run.csv", keep_default_na=False)
@@ -150,8 +150,8 @@ def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["run.txt", "run", "run.json.gz"])
 def test_another_suffix_is_refused_before_anything_is_simulated(
-    ask: Ask, tmp_path: Path, name: str
+    cli: Cli, tmp_path: Path, name: str
 ) -> None:
-    printed = ask.refused(*RUN, "--timeline", tmp_path / name)
+    printed = cli.refused(*RUN, "--timeline", tmp_path / name)
     assert "name a file that ends in .json (a trace for Perfetto" in printed
     assert not (tmp_path / name).exists()

@@ -21,7 +21,7 @@ from faultline.platforms.xml_writer import write_xml
 
 from tests.child_processes import output_of_python, run_program, run_python
 from tests.docs.pages import ROOT
-from tests.experiments.asking import Ask, in_a_process
+from tests.experiments.command_line import Cli, in_a_process
 
 
 def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
@@ -81,34 +81,34 @@ def test_bad_input_is_reported_though_the_output_is_closed() -> None:
     assert complaints.count("\n") == 1
 
 
-def test_another_pipe_that_breaks_is_an_error(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+def test_another_pipe_that_breaks_is_an_error(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     broken = BrokenPipeError(32, "Broken pipe", "a worker")
     monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=broken))
-    assert ask.refused("doctor") == "faultline: a worker: Broken pipe\n"
+    assert cli.refused("doctor") == "faultline: a worker: Broken pipe\n"
 
 
 @pytest.mark.parametrize("option", ["--timeline", "--set"])
-def test_a_nul_is_refused_in_one_line(option: str, ask: Ask) -> None:
-    assert ask.refused("run", "spare-sound", option, "a\0.json")
+def test_a_nul_is_refused_in_one_line(option: str, cli: Cli) -> None:
+    assert cli.refused("run", "spare-sound", option, "a\0.json")
 
 
-def test_the_version_names_what_results_depend_on(ask: Ask) -> None:
-    assert ask("--version").startswith(f"faultline {faultline.__version__} (SimGrid 4.1, Python 3.")
+def test_the_version_names_what_results_depend_on(cli: Cli) -> None:
+    assert cli("--version").startswith(f"faultline {faultline.__version__} (SimGrid 4.1, Python 3.")
 
 
 @pytest.mark.parametrize("words", [["-q", "list", "scenarios"], ["list", "scenarios", "--quiet"]])
 def test_quiet_counts_before_and_after_the_command(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, ask: Ask
+    words: list[str], monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setenv(QUIET, "")
     monkeypatch.delenv(QUIET)
     assert not message_console().quiet
-    assert "spare-study" in ask(*words)
+    assert "spare-study" in cli(*words)
     assert message_console().quiet
 
 
 def test_a_quiet_sweep_prints_its_result_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setenv(QUIET, "1")
     grid = tmp_path / "grid.toml"
@@ -117,16 +117,16 @@ def test_a_quiet_sweep_prints_its_result_alone(
         '[grid]\n"strategy.redundancy" = [2]\n'
     )
     words = ["sweep", grid, "-o", tmp_path / "out", "--workers", "1"]
-    assert "next:" not in ask(*words)
-    again = ask.json(*words)
+    assert "next:" not in cli(*words)
+    again = cli.json(*words)
     assert (again["simulated"], again["already_there"], again["failed"]) == (0, 1, 0)
     assert Path(again["tables"]["parquet"]).is_file()
 
 
-def test_what_is_checked_is_json_too(ask: Ask, tmp_path: Path) -> None:
+def test_what_is_checked_is_json_too(cli: Cli, tmp_path: Path) -> None:
     sound = tmp_path / "sound.toml"
     sound.write_text("[job]\ngroups = 4\n")
-    (found,) = ask.json("scenario", "check", str(sound))
+    (found,) = cli.json("scenario", "check", str(sound))
     assert found == {"file": str(sound), "mistakes": []}
 
 
@@ -158,15 +158,15 @@ def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
         ("~", "~key"),
     ],
 )
-def test_a_key_that_cannot_be_left_open_is_reported(ask: Ask, setting: str, message: str) -> None:
-    assert message in ask.refused("run", "spare-study", "--set", setting)
+def test_a_key_that_cannot_be_left_open_is_reported(cli: Cli, setting: str, message: str) -> None:
+    assert message in cli.refused("run", "spare-study", "--set", setting)
 
 
-def test_a_key_is_left_open(ask: Ask) -> None:
+def test_a_key_is_left_open(cli: Cli) -> None:
     """As if the file had not stated it: the best redundancy by closed forms."""
-    shown = ask.json("scenario", "show", "spare-study", "--set", "strategy.redundancy=2", "--json")
+    shown = cli.json("scenario", "show", "spare-study", "--set", "strategy.redundancy=2", "--json")
     again = ("--set", "strategy.redundancy=2", "--set", "~strategy.redundancy", "--json")
-    left_open = ask.json("scenario", "show", "spare-study", *again)
+    left_open = cli.json("scenario", "show", "spare-study", *again)
     assert shown["keys"]["strategy.redundancy"]["value"] == 2
     assert left_open["keys"]["strategy.redundancy"]["value"] > 2
 
@@ -214,8 +214,8 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         ),
     ],
 )
-def test_an_option_without_effect_is_refused(words: str, printed: str, ask: Ask) -> None:
-    assert printed in ask.refused(*words.split())
+def test_an_option_without_effect_is_refused(words: str, printed: str, cli: Cli) -> None:
+    assert printed in cli.refused(*words.split())
 
 
 def conditional() -> Parser:
@@ -261,10 +261,10 @@ def test_help_states_the_conditions() -> None:
     assert "other (not with --kind b)" in printed
 
 
-def test_help_names_what_is_shipped(ask: Ask) -> None:
-    printed = " ".join(ask("run", "--help").split())
+def test_help_names_what_is_shipped(cli: Cli) -> None:
+    printed = " ".join(cli("run", "--help").split())
     assert f"or one of: {', '.join(sorted(shipped_scenarios()))}" in printed
-    assert "double-tree" in ask("platform", "probe", "--help")
+    assert "double-tree" in cli("platform", "probe", "--help")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

@@ -14,22 +14,22 @@ from faultline.experiments.config.distribution import DISTRIBUTION
 from faultline.experiments.health import MAPS_PER_ACTOR, disk_check, limit_checks, version_checks
 
 from tests.child_processes import output_of_python
-from tests.experiments.asking import Ask, in_a_process
+from tests.experiments.command_line import Cli, in_a_process
 
 ROOT = Path(__file__).parents[3]
 STATES = {"ok", "warning", "failed"}
 
 
-def doctor(ask: Ask, status: int = 0) -> dict[str, dict[str, Any]]:
+def doctor(cli: Cli, status: int = 0) -> dict[str, dict[str, Any]]:
     """Return the checks by what they look at."""
-    ended, out, _ = ask.all("doctor", "--json")
+    ended, out, _ = cli.all("doctor", "--json")
     printed = json.loads(out)
     assert (ended, printed["ok"]) == (status, status == 0)
     return {check["what"]: check for check in printed["checks"]}
 
 
-def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
-    checks = doctor(ask)
+def test_doctor_finds_a_working_installation_well(cli: Cli) -> None:
+    checks = doctor(cli)
     assert {check["state"] for check in checks.values()} <= STATES - {"failed"}
     assert checks["simgrid"]["value"] == "4.1"
     assert checks["cores available"]["number"] == len(os.sched_getaffinity(0))
@@ -53,24 +53,24 @@ def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_simgrid_without_rpath_is_distinguished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     (tmp_path / "simgrid.py").write_text(
         'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n', encoding="utf-8"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    check = doctor(ask, 1)["import without LD_LIBRARY_PATH"]
+    check = doctor(cli, 1)["import without LD_LIBRARY_PATH"]
     assert check["state"] == "failed"
     assert "rpath" in check["meaning"]
 
 
 def test_a_platform_that_simgrid_cannot_simulate_is_a_failed_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     """A SimGrid that can be imported, and nothing else."""
     (tmp_path / "simgrid.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    checks = doctor(ask, 1)
+    checks = doctor(cli, 1)
     assert checks["import without LD_LIBRARY_PATH"]["state"] == "ok"
     assert checks["hgx-h100"]["state"] == "failed"
     assert checks["spare-600k"]["state"] == "failed"

@@ -9,14 +9,14 @@ from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.failure_model import failure_model
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("failures",)
 
 
-def test_drawn_counts_are_within_what_a_poisson_process_gives(ask: Ask) -> None:
+def test_drawn_counts_are_within_what_a_poisson_process_gives(cli: Cli) -> None:
     """Ten times Llama 3's days: of 18 causes, two outside 95 % are to be expected."""
-    drawn = ask.json("draw", "llama3", "--days", "540", "--seed", "1")
+    drawn = cli.json("draw", "llama3", "--days", "540", "--seed", "1")
     assert (drawn["gpus"], drawn["groups"]) == (16_384, 128)
     assert drawn["mtbf_s"] == pytest.approx(540 * 86_400 / 4190)
     assert drawn["drawn_mtbf_s"] == pytest.approx(drawn["mtbf_s"], rel=4 / 4190**0.5)
@@ -35,9 +35,9 @@ def test_drawn_counts_are_within_what_a_poisson_process_gives(ask: Ask) -> None:
     assert len(outside) <= 3
 
 
-def test_small_groups_share_hosts_and_switches(ask: Ask) -> None:
+def test_small_groups_share_hosts_and_switches(cli: Cli) -> None:
     words = ["draw", "llama3", "--set", "job.groups=4096", "--set", "failures.gpus_per_switch=64"]
-    drawn = ask.json(*words)
+    drawn = cli.json(*words)
     shared = {cause["level"]: 0 for cause in drawn["causes"]}
     for cause in drawn["causes"]:
         shared[cause["level"]] += cause["failures_on_many_groups"]
@@ -48,12 +48,12 @@ def test_small_groups_share_hosts_and_switches(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("what", ["llama3", "spare-sound"])
-def test_a_drawn_trace_gives_the_same_failures_again(what: str, tmp_path: Path, ask: Ask) -> None:
+def test_a_drawn_trace_gives_the_same_failures_again(what: str, tmp_path: Path, cli: Cli) -> None:
     """As the command draws them, and as the clocks of a run meet them."""
     path = tmp_path / "again.csv"
     days, job = "4", ["--set", "job.gpus=16384", "--set", "job.groups=1024"]
-    first = ask.json("draw", what, "--days", days, *job, "--csv", str(path))
-    second = ask.json("draw", str(path), "--days", days, *job)
+    first = cli.json("draw", what, "--days", days, *job, "--csv", str(path))
+    second = cli.json("draw", str(path), "--days", days, *job)
     assert first["failures"] == second["failures"] > 20
     counts = [
         {cause["name"]: cause["failures"] for cause in drawn["causes"] if cause["failures"]}
@@ -74,13 +74,13 @@ def test_a_drawn_trace_gives_the_same_failures_again(what: str, tmp_path: Path, 
     assert clocks[0].failures == clocks[1].failures > 20
 
 
-def test_a_weibull_of_independent_groups_fails_most_when_young(ask: Ask) -> None:
+def test_a_weibull_of_independent_groups_fails_most_when_young(cli: Cli) -> None:
     """Over 2 of the groups' mean of 0.7 days: the renewal function exceeds t/mean by up to 34 %."""
-    drawn = ask.json("draw", "spare-study", "--days", "1.4", "--seed", "3")
+    drawn = cli.json("draw", "spare-study", "--days", "1.4", "--seed", "3")
     assert 1.05 < drawn["failures"] / (1.4 * 86_400 / 300) < 1.35
 
 
-def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
+def test_people_get_a_table_and_a_figure(tmp_path: Path, cli: Cli) -> None:
     mix = tmp_path / "ours.toml"
     mix.write_text(
         'source = "x"\n[[cause]]\nname = "power"\nper_1000_node_days = 40\nlevel = "domain"\n'
@@ -89,7 +89,7 @@ def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
     )
     figure = tmp_path / "ours.png"
     words = ["draw", str(mix), "--gpus", "512", "--set", "job.groups=128", "-o", str(figure)]
-    printed = ask(*words)
+    printed = cli(*words)
     for word in ("power", "domain", "100.0% shared by more than one group", str(figure)):
         assert word in printed
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -116,10 +116,14 @@ def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
     ],
 )
 def test_mistakes_are_reported_in_one_line(
-    words: list[str], printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    words: list[str],
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cli: Cli,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert printed in ask.refused(*words)
+    assert printed in cli.refused(*words)
 
 
 LOG = "time,node,cause,kind,repair\n" + "".join(
@@ -136,49 +140,49 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_is_imported_and_simulated(log: Path, tmp_path: Path, ask: Ask) -> None:
+def test_a_log_is_imported_and_simulated(log: Path, tmp_path: Path, cli: Cli) -> None:
     trace = tmp_path / "trace.csv"
     arguments = ("import", log, "--nodes", "16", "-o", trace)
-    printed = ask.json(*arguments)
+    printed = cli.json(*arguments)
     assert (printed["failures"], printed["nodes"], printed["nodes_in_order"][0]) == (59, 16, "n0")
-    assert "--set job.gpus=128" in ask(*arguments)
-    drawing = ask.json("draw", trace, "--gpus", "128", "--days", "3")
+    assert "--set job.gpus=128" in cli(*arguments)
+    drawing = cli.json("draw", trace, "--gpus", "128", "--days", "3")
     assert (drawing["process"], drawing["failures"]) == ("trace", 59)
 
 
-def test_the_printed_settings_run_a_job_that_has_a_mix(log: Path, tmp_path: Path, ask: Ask) -> None:
+def test_the_printed_settings_run_a_job_that_has_a_mix(log: Path, tmp_path: Path, cli: Cli) -> None:
     job = tmp_path / "job.toml"
     job.write_text(
         'name = "mixed"\n[job]\ngpus = 256\ngroups = 32\nsteps = 3\n'
         '[failures]\nmodel = "mix"\nmix = "llama3"\n',
         encoding="utf-8",
     )
-    printed = ask("import", log, "--nodes", "32", "-o", tmp_path / "trace.csv")
+    printed = cli("import", log, "--nodes", "32", "-o", tmp_path / "trace.csv")
     settings = printed.split("run it with ")[1].split()
     loaded = load_scenario(str(job), settings[1::2])
     assert settings[::2] == ["--set"] * (len(settings) // 2)
     assert len(failure_model(loaded).failures_until(3 * 86_400.0, 0)) == 59
 
 
-def test_columns_are_mapped_on_the_command_line(tmp_path: Path, ask: Ask) -> None:
+def test_columns_are_mapped_on_the_command_line(tmp_path: Path, cli: Cli) -> None:
     theirs, trace = tmp_path / "theirs.csv", tmp_path / "trace.csv"
     theirs.write_text("when,machine,notes\n1h,a,x\n2h,b,y\n", encoding="utf-8")
     words = ["import", theirs, "-o", trace, "--columns", "time=when"]
-    assert ask.json(*words, "node=machine")["notes"][0] == "left out: 1 column ('notes')"
-    assert "column node is missing" in ask.refused(*words)
-    assert "write NAME=COLUMN once for each" in ask.refused(*words, "node")
+    assert cli.json(*words, "node=machine")["notes"][0] == "left out: 1 column ('notes')"
+    assert "column node is missing" in cli.refused(*words)
+    assert "write NAME=COLUMN once for each" in cli.refused(*words, "node")
 
 
-def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
+def test_a_log_is_fitted(log: Path, tmp_path: Path, cli: Cli) -> None:
     mix, figure = tmp_path / "ours.toml", tmp_path / "fit.png"
     arguments = ("fit", log, "--nodes", "16", "--days", "3")
-    assert "59 failures of 16 nodes in 3 d" in ask(*arguments, "-o", mix, "-o", figure)
+    assert "59 failures of 16 nodes in 3 d" in cli(*arguments, "-o", mix, "-o", figure)
     assert figure.is_file()
-    printed = ask.json(*arguments)
+    printed = cli.json(*arguments)
     memory = next(cause for cause in printed["causes"] if cause["name"] == "memory")
     assert memory["failures"] == 40
     assert memory["per_1000_node_days"]["value"] == pytest.approx(40 / (16 * 3) * 1000)
-    ask("draw", mix, "--days", "3")
+    cli("draw", mix, "--days", "3")
 
 
 @pytest.mark.parametrize(
@@ -192,6 +196,6 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
     ],
 )
 def test_what_cannot_be_done_with_a_log_is_reported_in_a_line(
-    arguments: list[str], message: str, log: Path, tmp_path: Path, ask: Ask
+    arguments: list[str], message: str, log: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    assert message in ask.refused(*(one.format(log=log, folder=tmp_path) for one in arguments))
+    assert message in cli.refused(*(one.format(log=log, folder=tmp_path) for one in arguments))

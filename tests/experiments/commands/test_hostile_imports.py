@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.platforms.imported.test_imports import MATRIX, nccl
 
 TOPOLOGY = nccl().decode()
@@ -42,16 +42,16 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_cannot_be_imported_is_refused_in_a_line(name: str, tmp_path: Path, ask: Ask) -> None:
+def test_what_cannot_be_imported_is_refused_in_a_line(name: str, tmp_path: Path, cli: Cli) -> None:
     ending, text = HOSTILE[name]
     given, written = tmp_path / f"given{ending}", tmp_path / "written.toml"
     given.write_text(text, encoding="utf-8", errors="surrogatepass")
-    printed = ask.refused("platform", "import", given, "-o", written)
+    printed = cli.refused("platform", "import", given, "-o", written)
     assert str(given) in printed
     assert not written.exists()
 
 
-def test_imports_read_regular_files_alone(tmp_path: Path, ask: Ask) -> None:
+def test_imports_read_regular_files_alone(tmp_path: Path, cli: Cli) -> None:
     topology = tmp_path / "topo.txt"
     topology.write_text(MATRIX, encoding="utf-8")
     for ending in (".xml", ".txt", ".csv"):
@@ -60,4 +60,4 @@ def test_imports_read_regular_files_alone(tmp_path: Path, ask: Ask) -> None:
         endless.symlink_to("/dev/zero")
         for odd in (pipe, endless, tmp_path, tmp_path / f"nothing{ending}"):
             words = (odd,) if ending != ".csv" else (topology, odd)
-            assert str(odd) in ask.refused("platform", "import", *words, "-o", tmp_path / "out")
+            assert str(odd) in cli.refused("platform", "import", *words, "-o", tmp_path / "out")

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import matplotlib.text
 import pytest
-from faultline.experiments import cli
+from faultline.experiments import cli as program
 from faultline.experiments.figures.style import figure_style
 from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.sweep_plan import Plan
 from matplotlib import pyplot as plt
 
 from tests.child_processes import run_program
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.experiments.runs.in_process import plan_of, sweep
 from tests.experiments.runs.processes import with_tests
 
@@ -59,13 +59,13 @@ WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
 
 @pytest.mark.parametrize("command", WRITERS)
 def test_a_full_disk_leaves_the_old_file_and_is_reported_with_its_name(
-    command: str, results: Path, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    command: str, results: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = tmp_path / f"old{_ENDINGS.get(command, '.xml')}"
     old.write_text("old", encoding="utf-8")
     before = sorted(tmp_path.iterdir())
     fill_the_disk(monkeypatch)
-    status, _, err = ask.all(*WRITERS[command](results, old))
+    status, _, err = cli.all(*WRITERS[command](results, old))
     assert (status, err.count("\n")) == (2, 1)
     assert str(old) in err
     assert "No space left on device" in err
@@ -74,26 +74,26 @@ def test_a_full_disk_leaves_the_old_file_and_is_reported_with_its_name(
 
 
 @pytest.mark.parametrize("command", WRITERS)
-def test_no_link_is_followed(command: str, results: Path, tmp_path: Path, ask: Ask) -> None:
+def test_no_link_is_followed(command: str, results: Path, tmp_path: Path, cli: Cli) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
     link = tmp_path / f"link{_ENDINGS.get(command, '.xml')}"
     link.symlink_to(victim)
-    status, _, err = ask.all(*WRITERS[command](results, link))
+    status, _, err = cli.all(*WRITERS[command](results, link))
     assert (status, err.count("\n")) == (2, 1)
     assert f"{link}: " in err
     assert "a symbolic link" in err
     assert victim.read_text(encoding="utf-8") == "precious"
 
 
-def test_names_are_shown_letter_by_letter(results: Path, tmp_path: Path, ask: Ask) -> None:
+def test_names_are_shown_letter_by_letter(results: Path, tmp_path: Path, cli: Cli) -> None:
     for words in (
         ("report", results, "-o", tmp_path / "report.html"),
         ("plot", results),
         ("compare", results),
         ("failures", "draw", hostile_mix(tmp_path), "--gpus", "9999", "-o", tmp_path / "f.png"),
     ):
-        status, out, err = ask.all(*words)
+        status, out, err = cli.all(*words)
         assert (status, err) == (0, "")
         assert "\x1b" not in out
     assert "$x$ [red]mix[b]" in out
@@ -119,7 +119,7 @@ def test_no_text_of_a_figure_is_taken_for_mathematics() -> None:
     assert not any(text.get_parse_math() for text in texts)
 
 
-def test_what_a_terminal_would_obey_is_escaped_everywhere(tmp_path: Path, ask: Ask) -> None:
+def test_what_a_terminal_would_obey_is_escaped_everywhere(tmp_path: Path, cli: Cli) -> None:
     odd = "a\x1b[31mb\x07\x9b2J\u202e\udcff"
     for words in (
         ("run", odd),
@@ -130,14 +130,14 @@ def test_what_a_terminal_would_obey_is_escaped_everywhere(tmp_path: Path, ask: A
         ("platform", "check", odd),
         (odd,),
     ):
-        status, out, err = ask.all(*words)
+        status, out, err = cli.all(*words)
         assert status == 2
         printed = out + err
         assert all(letter.isprintable() for letter in printed.replace("\n", ""))
         assert "\\x1b" in printed
 
 
-def test_no_line_is_longer_than_a_thousand_letters(ask: Ask) -> None:
+def test_no_line_is_longer_than_a_thousand_letters(cli: Cli) -> None:
     long = "x" * 50_000
     for words in (
         ("run", long),
@@ -146,7 +146,7 @@ def test_no_line_is_longer_than_a_thousand_letters(ask: Ask) -> None:
         ("run", "spare-study", "--engine", long),
         ("plan", "spare-study", "--schemes", long),
     ):
-        assert len(ask.refused(*words)) <= 1_001
+        assert len(cli.refused(*words)) <= 1_001
 
 
 def faultline(shell: str) -> subprocess.CompletedProcess[str]:
@@ -187,7 +187,7 @@ def odd_paths(folder: Path) -> list[Path]:
     return [pipe, Path("/dev/zero"), Path("/dev/urandom"), huge, nothing, folder]
 
 
-def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, ask: Ask) -> None:
+def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, cli: Cli) -> None:
     """None of them may wait, or fill the memory."""
     for path in odd_paths(tmp_path):
         for words in (
@@ -205,14 +205,14 @@ def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, 
             ("plot", path, "-o", tmp_path / "f.png"),
             ("compare", path),
         ):
-            printed = ask.refused(*words)
+            printed = cli.refused(*words)
             assert "Traceback" not in printed
     assert not (tmp_path / "out" / "runs").exists()
 
 
 def test_a_traceback_is_escaped_and_cut(capsys: pytest.CaptureFixture[str]) -> None:
     error = ValueError("\x1b[31m" + "x" * 10**6 + "\ny" * 10**5)
-    cli._show(ValueError, error, None)
+    program._show(ValueError, error, None)
     printed = capsys.readouterr().err
     assert printed.startswith("ValueError: \\x1b[31mxxx")
     assert "99,801 lines ..." in printed

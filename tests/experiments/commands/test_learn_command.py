@@ -15,7 +15,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event, EventKind
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 PUBLISHED = Path(__file__).parents[4] / "shared/data/goodput-events-112-nodes-first-half.jsonl"
 JOB = """
@@ -45,25 +45,25 @@ restart_s = 240.0
 """
 
 
-def simulated_log(folder: Path, ask: Ask) -> Path:
+def simulated_log(folder: Path, cli: Cli) -> Path:
     (folder / "job.toml").write_text(JOB)
     log = folder / "events.jsonl"
-    ask("run", folder / "job.toml", "--timeline", log)
+    cli("run", folder / "job.toml", "--timeline", log)
     return log
 
 
-def test_a_run_writes_the_log_of_its_lives(tmp_path: Path, ask: Ask) -> None:
-    log = read_goodput_log(simulated_log(tmp_path, ask))
-    record = ask.json("run", tmp_path / "job.toml")
+def test_a_run_writes_the_log_of_its_lives(tmp_path: Path, cli: Cli) -> None:
+    log = read_goodput_log(simulated_log(tmp_path, cli))
+    record = cli.json("run", tmp_path / "job.toml")
     assert log.lives[-1].saves[-1][1] == 4000
     assert log.jobs == ("our-job",)
     # All but the first start follow a failure.
     assert len(log.lives) - 1 == record["failures"]
 
 
-def test_a_scenario_is_learned_from_a_runs_log(tmp_path: Path, ask: Ask) -> None:
+def test_a_scenario_is_learned_from_a_runs_log(tmp_path: Path, cli: Cli) -> None:
     learned = tmp_path / "learned.toml"
-    printed = ask("learn", simulated_log(tmp_path, ask), "-o", learned)
+    printed = cli("learn", simulated_log(tmp_path, cli), "-o", learned)
     assert "not in the log: job.groups" in printed
     tables = tomllib.loads(learned.read_text())
     assert tables["times"]["compute_s"] == pytest.approx(8.0, rel=1e-3)
@@ -72,16 +72,16 @@ def test_a_scenario_is_learned_from_a_runs_log(tmp_path: Path, ask: Ask) -> None
     assert tables["failures"]["mtbf_s"] == pytest.approx(900.0, rel=0.35)
     prior = tables["uncertain"]["failures.mtbf_s"]
     assert prior["low"] < tables["failures"]["mtbf_s"] < prior["high"]
-    assert "ok" in ask("scenario", "check", learned)
+    assert "ok" in cli("scenario", "check", learned)
 
 
-def test_a_backtest_predicts_a_runs_second_half(tmp_path: Path, ask: Ask) -> None:
-    log, figure = simulated_log(tmp_path, ask), tmp_path / "progress.png"
-    status, out, _ = ask.all("backtest", log, "--seeds", "20", "-o", figure)
+def test_a_backtest_predicts_a_runs_second_half(tmp_path: Path, cli: Cli) -> None:
+    log, figure = simulated_log(tmp_path, cli), tmp_path / "progress.png"
+    status, out, _ = cli.all("backtest", log, "--seeds", "20", "-o", figure)
     assert status == 0
     assert figure.stat().st_size > 10_000
     assert "goodput is" in out
-    found = json.loads(ask.all("backtest", log, "--seeds", "20", "--json")[1])
+    found = json.loads(cli.all("backtest", log, "--seeds", "20", "--json")[1])
     assert set(found["inside"]) == {"steps_kept", "goodput", "starts", "lives_without_save"}
     low, high = (found["predicted"]["goodput"][bound] for bound in ("low", "high"))
     assert 0.0 < low < high < 1.0
@@ -114,16 +114,16 @@ def test_events_without_steps_are_those_of_a_whole_record(tmp_path: Path) -> Non
     assert times_s == pytest.approx([event.time_s for event in expected], rel=1e-12)
 
 
-def test_a_job_that_goes_on_slower_is_refused(tmp_path: Path, ask: Ask) -> None:
+def test_a_job_that_goes_on_slower_is_refused(tmp_path: Path, cli: Cli) -> None:
     """Steps of SPARe compute more stacks after failures, so they have no single duration."""
     log = tmp_path / "events.jsonl"
-    ask("run", "head-to-head", "--set", "rejoin.when=at-restart", "--timeline", log)
-    assert "restarts at full speed" in ask.refused("backtest", log)
+    cli("run", "head-to-head", "--set", "rejoin.when=at-restart", "--timeline", log)
+    assert "restarts at full speed" in cli.refused("backtest", log)
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="the published log is not here")
-def test_the_published_log_predicts_its_own_second_half(ask: Ask) -> None:
-    found: dict[str, Any] = json.loads(ask.all("backtest", PUBLISHED, "--json")[1])
+def test_the_published_log_predicts_its_own_second_half(cli: Cli) -> None:
+    found: dict[str, Any] = json.loads(cli.all("backtest", PUBLISHED, "--json")[1])
     assert found["read"].startswith("3,895 lines: 112 nodes, 33 starts, 25 loads, 49 saves")
     assert found["inside"]["goodput"]
     assert found["inside"]["starts"]
@@ -133,16 +133,16 @@ def test_the_published_log_predicts_its_own_second_half(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("command", ["learn", "backtest"])
-def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask) -> None:
+def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, cli: Cli) -> None:
     target = ["-o", tmp_path / "x.toml"] if command == "learn" else []
-    assert "name a goodput event log" in ask.refused(command, tmp_path / "none", *target)
+    assert "name a goodput event log" in cli.refused(command, tmp_path / "none", *target)
     other = tmp_path / "other.jsonl"
     other.write_text('{"kind": "other"}\n')
-    assert "no job_started event" in ask.refused(command, other, *target)
+    assert "no job_started event" in cli.refused(command, other, *target)
     short = tmp_path / "short.jsonl"
     start = '{"timestamp": "2025-01-01T00:00:00", "event_type": "job_started", "node_rank": 0}'
     short.write_text(start + "\n")
-    assert "too few" in ask.refused(command, short, *target)
+    assert "too few" in cli.refused(command, short, *target)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask
     ],
 )
 def test_options_that_do_not_fit_a_log_are_refused(
-    options: tuple[object, ...], message: str, tmp_path: Path, ask: Ask
+    options: tuple[object, ...], message: str, tmp_path: Path, cli: Cli
 ) -> None:
-    assert message in ask.refused("backtest", simulated_log(tmp_path, ask), *options)
+    assert message in cli.refused("backtest", simulated_log(tmp_path, cli), *options)
 
 
-def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask) -> None:
+def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, cli: Cli) -> None:
     """A node in ten is down all the time: so is it predicted, and measured."""
     fault = {"Level": "Hardware Failure", "Class": "GPU", "Desc": "GPU Lost"}
     records = []
@@ -169,15 +169,15 @@ def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask)
         records.append({**at, "event_time": day + 1, "event_type": "fault_end"})
     path = tmp_path / "faults.json"
     path.write_text(json.dumps(records))
-    found = ask.json("backtest", path, "--nodes", 10)
+    found = cli.json("backtest", path, "--nodes", 10)
     for measure in ("mean", "P90"):
         assert found["measured"][measure] == pytest.approx(0.1, abs=0.001)
         assert found["predicted"][measure]["median"] == pytest.approx(0.1, abs=0.001)
-    assert "outside" not in ask("backtest", path, "--nodes", 10).splitlines()[3]
-    assert "give --nodes N" in ask.refused("backtest", path)
+    assert "outside" not in cli("backtest", path, "--nodes", 10).splitlines()[3]
+    assert "give --nodes N" in cli.refused("backtest", path)
     few = tmp_path / "few.json"
     few.write_text(json.dumps(records[:100]))
-    assert "too few" in ask.refused("backtest", few, "--nodes", 10)
+    assert "too few" in cli.refused("backtest", few, "--nodes", 10)
 
 
 SACCT_LIKE = "time_h,node,cause,repair_h\n" + "".join(
@@ -187,10 +187,10 @@ SACCT_LIKE = "time_h,node,cause,repair_h\n" + "".join(
 )
 
 
-def test_a_log_by_node_gives_causes_lemons_and_repairs(tmp_path: Path, ask: Ask) -> None:
+def test_a_log_by_node_gives_causes_lemons_and_repairs(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "nodes.csv").write_text(SACCT_LIKE)
     path = tmp_path / "ours.toml"
-    data = ask.json("learn", tmp_path / "nodes.csv", "--nodes", 64, "-o", path)
+    data = cli.json("learn", tmp_path / "nodes.csv", "--nodes", 64, "-o", path)
     scenario = load_scenario(str(path), {"job.groups": 8})
     assert scenario.job.gpus == 512
     assert (scenario.failures.model, scenario.failures.rate) == ("mix", "mtbf")
@@ -207,11 +207,11 @@ def test_a_log_by_node_gives_causes_lemons_and_repairs(tmp_path: Path, ask: Ask)
     assert set(scenario.uncertain) == {"failures.mtbf_s", "failures.kinds.lemon_shape"}
 
 
-def test_both_logs_give_times_and_causes_at_the_rate_of_the_job(tmp_path: Path, ask: Ask) -> None:
-    log = simulated_log(tmp_path, ask)
+def test_both_logs_give_times_and_causes_at_the_rate_of_the_job(tmp_path: Path, cli: Cli) -> None:
+    log = simulated_log(tmp_path, cli)
     (tmp_path / "nodes.csv").write_text(SACCT_LIKE)
     path = tmp_path / "ours.toml"
-    data = ask.json("learn", log, tmp_path / "nodes.csv", "-o", path)
+    data = cli.json("learn", log, tmp_path / "nodes.csv", "-o", path)
     scenario = load_scenario(str(path), {"job.groups": 1})
     assert scenario.failures.model == "mix"
     assert scenario.failures.mtbf_s == pytest.approx(data["between_starts"]["mean"], rel=1e-4)
@@ -230,20 +230,20 @@ def test_both_logs_give_times_and_causes_at_the_rate_of_the_job(tmp_path: Path, 
     ],
 )
 def test_logs_that_do_not_go_together_are_refused(
-    tmp_path: Path, ask: Ask, logs: tuple[str, ...], options: tuple[Any, ...], why: str
+    tmp_path: Path, cli: Cli, logs: tuple[str, ...], options: tuple[Any, ...], why: str
 ) -> None:
-    (tmp_path / "a.jsonl").write_bytes(simulated_log(tmp_path, ask).read_bytes())
+    (tmp_path / "a.jsonl").write_bytes(simulated_log(tmp_path, cli).read_bytes())
     (tmp_path / "n.csv").write_text(SACCT_LIKE)
     paths = [tmp_path / log for log in logs]
-    assert why in ask.refused("learn", *paths, *options, "-o", tmp_path / "ours.toml")
+    assert why in cli.refused("learn", *paths, *options, "-o", tmp_path / "ours.toml")
 
 
-def test_the_replay_of_a_log_takes_as_long_as_the_log(tmp_path: Path, ask: Ask) -> None:
+def test_the_replay_of_a_log_takes_as_long_as_the_log(tmp_path: Path, cli: Cli) -> None:
     """The times are fitted, the stops are those of the log: within 5 %."""
-    log = simulated_log(tmp_path, ask)
-    data = ask.json("learn", log, "-o", tmp_path / "ours.toml")
+    log = simulated_log(tmp_path, cli)
+    data = cli.json("learn", log, "-o", tmp_path / "ours.toml")
     read = read_goodput_log(log)
-    record = ask.json("run", data["replay"])
+    record = cli.json("run", data["replay"])
     assert record["completed_steps"] == read.steps_kept
     assert record["time_s"] == pytest.approx(read.span_s, rel=0.05)
     stops = (tmp_path / "ours-stops.csv").read_text().splitlines()

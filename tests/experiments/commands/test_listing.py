@@ -7,7 +7,7 @@ from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.studies import all_studies
 from faultline.platforms.preset_library import preset_names
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("list",)
 
@@ -20,25 +20,25 @@ COMMAND = ("list",)
         ("studies", list(all_studies())),
     ],
 )
-def test_a_line_names_and_describes_each(kind: str, names: list[str], ask: Ask) -> None:
-    lines = ask(kind).splitlines()
+def test_a_line_names_and_describes_each(kind: str, names: list[str], cli: Cli) -> None:
+    lines = cli(kind).splitlines()
     assert [line.split()[0] for line in lines] == names
     assert all(len(line.split()) > 4 for line in lines)
-    assert [row["name"] for row in ask.json(kind)] == names
+    assert [row["name"] for row in cli.json(kind)] == names
 
 
-def test_mixes_have_their_mean_time_between_failures(ask: Ask) -> None:
-    rows = {row["name"]: row for row in ask.json("mixes", "--gpus", "131072")}
+def test_mixes_have_their_mean_time_between_failures(cli: Cli) -> None:
+    rows = {row["name"]: row for row in cli.json("mixes", "--gpus", "131072")}
     assert set(rows) == {"llama3", "llama3-kinds", "rsc-1", "rsc-1-kinds", "rsc-2"}
     assert rows["rsc-1"]["mtbf_s"] / 3600 == pytest.approx(0.23, abs=0.005)
     assert rows["llama3"]["hardware_share"] == pytest.approx(0.78, abs=0.005)
     assert len(rows["llama3"]["causes"]) == 18
-    printed = ask("mixes")
+    printed = cli("mixes")
     assert "every 3.09 h" in printed
     assert "every 1.8 h" in printed
 
 
-def test_all_kinds_are_listed_together(ask: Ask) -> None:
-    printed = ask()
-    assert all(f"{kind}:\n" in printed for kind in ask.json())
-    assert set(ask.json()) == {"scenarios", "clusters", "mixes", "studies"}
+def test_all_kinds_are_listed_together(cli: Cli) -> None:
+    printed = cli()
+    assert all(f"{kind}:\n" in printed for kind in cli.json())
+    assert set(cli.json()) == {"scenarios", "clusters", "mixes", "studies"}

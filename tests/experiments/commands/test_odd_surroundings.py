@@ -13,23 +13,23 @@ from faultline.experiments.commands import preparing
 from faultline.experiments.runs.point import cores
 
 from tests.child_processes import run_program
-from tests.experiments.asking import Ask, in_a_process
+from tests.experiments.command_line import Cli, in_a_process
 
 RUN = ("run", "spare-study", "--set", "job.steps=5", "--set", "job.groups=12")
 
 
 @pytest.mark.parametrize("columns", ["0", "00", "", "1", "39", "-80", "many", "٣", "9" * 30])
 def test_columns_that_cannot_be_read_are_as_many_as_usual(
-    columns: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    columns: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = ask(*RUN)
+    usual = cli(*RUN)
     monkeypatch.setenv("COLUMNS", columns)
-    assert ask(*RUN) == usual
+    assert cli(*RUN) == usual
 
 
-def test_columns_limit_the_width_of_a_table(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_limit_the_width_of_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert max(map(len, ask(*RUN).splitlines())) <= 40
+    assert max(map(len, cli(*RUN).splitlines())) <= 40
 
 
 def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
@@ -61,34 +61,34 @@ PORTS = "give a port from 1 to 65535"
     ],
 )
 def test_workers_and_ports_that_cannot_be_are_reported_at_once(
-    option: str, value: str, message: str, tmp_path: Path, ask: Ask
+    option: str, value: str, message: str, tmp_path: Path, cli: Cli
 ) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    assert message in ask.refused("sweep", grid, "-o", tmp_path / "out", option, value)
+    assert message in cli.refused("sweep", grid, "-o", tmp_path / "out", option, value)
 
 
 @pytest.mark.parametrize("seeds", ["true", "1.5", '"3"', "[true]", "[[1]]"])
-def test_seeds_of_another_type_are_named(seeds: str, tmp_path: Path, ask: Ask) -> None:
+def test_seeds_of_another_type_are_named(seeds: str, tmp_path: Path, cli: Cli) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text(f'scenario = "spare-study"\nseeds = {seeds}\n')
-    printed = ask.refused("sweep", grid, "-o", tmp_path / "out")
+    printed = cli.refused("sweep", grid, "-o", tmp_path / "out")
     assert f"{grid}:2: seeds = " in printed
     assert "use a count from 1" in printed
 
 
 @pytest.mark.parametrize("name", ["=1+2", "@SUM(1)"])
-def test_no_name_is_a_formula(name: str, ask: Ask) -> None:
-    printed = ask.refused(*RUN, "--set", f'name="{name}"')
+def test_no_name_is_a_formula(name: str, cli: Cli) -> None:
+    printed = cli.refused(*RUN, "--set", f'name="{name}"')
     assert "name" in printed
     assert "is a formula to a spreadsheet; begin it with a letter" in printed
 
 
 @pytest.mark.parametrize("cause", ["=cmd|calc", "+1", "-1", "@SUM(1)"])
-def test_no_cause_is_a_formula(cause: str, tmp_path: Path, ask: Ask) -> None:
+def test_no_cause_is_a_formula(cause: str, tmp_path: Path, cli: Cli) -> None:
     log = tmp_path / "log.csv"
     log.write_text(f"time,node,cause\n0h,a,gpu\n5h,b,{cause}\n")
-    assert "is a formula to a spreadsheet" in ask.refused("failures", "fit", log)
+    assert "is a formula to a spreadsheet" in cli.refused("failures", "fit", log)
 
 
 LACKS: dict[str, tuple[Exception, str]] = {
@@ -108,22 +108,22 @@ LACKS: dict[str, tuple[Exception, str]] = {
 
 @pytest.mark.parametrize("what", LACKS)
 def test_a_lack_of_what_the_machine_has_is_reported_in_a_line(
-    what: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    what: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lack, message = LACKS[what]
     monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=lack))
-    assert message in ask.refused("doctor")
+    assert message in cli.refused("doctor")
 
 
 def test_a_working_folder_that_is_gone_is_named(
-    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparing, "execute_doctor", lambda _: Path.cwd())
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    printed = ask.refused("doctor")
+    printed = cli.refused("doctor")
     assert printed.startswith(
         "faultline: the working folder: No such file or directory; change to one"
     )
@@ -138,5 +138,5 @@ def test_a_limit_that_leaves_no_room_is_reported(limit: str) -> None:
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_seed_of_too_many_digits_is_reported(ask: Ask) -> None:
-    assert "is no seed: use a whole number from 0" in ask.refused(*RUN, "--seed", "9" * 5_000)
+def test_a_seed_of_too_many_digits_is_reported(cli: Cli) -> None:
+    assert "is no seed: use a whole number from 0" in cli.refused(*RUN, "--seed", "9" * 5_000)

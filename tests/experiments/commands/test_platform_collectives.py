@@ -8,7 +8,7 @@ import pytest
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("platform",)
 
@@ -21,10 +21,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_json_has_time_bandwidths_and_limit(servers: Path, ask: Ask) -> None:
+def test_json_has_time_bandwidths_and_limit(servers: Path, cli: Cli) -> None:
     """Ring in a server, options first: 1.5 GB at 450 GB/s and six rounds of 600 ns."""
     words = ("--bytes", "1GB", "--gpus", 4)
-    printed = ask.json("probe", servers, *words, "all-reduce", "ring")
+    printed = cli.json("probe", servers, *words, "all-reduce", "ring")
     assert printed["time_s"] == pytest.approx(1.5 / 450 + 6 * 0.6e-6, rel=1e-6)
     assert printed["alpha_beta_s"] == pytest.approx(printed["time_s"], rel=1e-6)
     assert printed["bus_bandwidth"] == pytest.approx(450e9, rel=2e-3)
@@ -32,15 +32,15 @@ def test_json_has_time_bandwidths_and_limit(servers: Path, ask: Ask) -> None:
     assert printed["limited_by"] == "nvlink"
 
 
-def test_a_person_reads_units(servers: Path, ask: Ask) -> None:
+def test_a_person_reads_units(servers: Path, cli: Cli) -> None:
     """14 rounds of 600 ns and 1/8 GB at 450 GB/s, 6 of 1.7 us and 1/32 GB at 50 GB/s."""
-    printed = ask("probe", servers, "all-reduce", "hierarchical")
+    printed = cli("probe", servers, "all-reduce", "hierarchical")
     for words in ("all-reduce hierarchical, 1GB", "7.657 ms", "253 GB/s", "limited by"):
         assert words in printed
 
 
-def test_a_shipped_rail_plane_is_made_for_the_ranks(ask: Ask) -> None:
-    assert ask.json("probe", "spare-600k", "--gpus", 24)["limited_by"] == "up_leaf"
+def test_a_shipped_rail_plane_is_made_for_the_ranks(cli: Cli) -> None:
+    assert cli.json("probe", "spare-600k", "--gpus", 24)["limited_by"] == "up_leaf"
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_a_shipped_rail_plane_is_made_for_the_ranks(ask: Ask) -> None:
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
 def test_wrong_requests_are_reported_in_one_line(
-    words: list[object], message: str, servers: Path, ask: Ask
+    words: list[object], message: str, servers: Path, cli: Cli
 ) -> None:
-    assert message in ask.refused("probe", servers, *words)
+    assert message in cli.refused("probe", servers, *words)
 
 
-def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> None:
-    printed = ask.refused("probe", "nowhere.xml")
+def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, cli: Cli) -> None:
+    printed = cli.refused("probe", "nowhere.xml")
     assert "nowhere.xml: no such file" in printed
     assert "hgx-h100" in printed
     broken = tmp_path / "broken.xml"
     broken.write_text("<platform version='4.1'><zone", encoding="utf-8")
-    assert "is not well-formed XML" in ask.refused("probe", broken)
+    assert "is not well-formed XML" in cli.refused("probe", broken)

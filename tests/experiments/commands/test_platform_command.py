@@ -14,7 +14,7 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.platforms.helpers import edit
 
 COMMAND = ("platform",)
@@ -43,13 +43,13 @@ class TestGenerate:
             "hgx-h100", domains=4, domains_per_leaf=2
         )
 
-    def test_a_plane_of_a_toml_file(self, tmp_path: Path, ask: Ask) -> None:
+    def test_a_plane_of_a_toml_file(self, tmp_path: Path, cli: Cli) -> None:
         import faultline.platforms
 
         spec = Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.toml"
         path = tmp_path / "plane.xml"
         arguments = [str(spec), "--plane", "--set", "nic.bandwidth=800Gbps", "-o", str(path)]
-        assert ask("generate", *arguments) == f"{path}: 8 GPUs, each representing 72\n"
+        assert cli("generate", *arguments) == f"{path}: 8 GPUs, each representing 72\n"
         assert read_platform(path).links["nic-000000"].bandwidth_bytes_per_s == 100e9
 
     @pytest.mark.parametrize(
@@ -68,34 +68,34 @@ class TestGenerate:
             ),
         ],
     )
-    def test_mistakes(self, arguments: list[str], message: str, tmp_path: Path, ask: Ask) -> None:
+    def test_mistakes(self, arguments: list[str], message: str, tmp_path: Path, cli: Cli) -> None:
         output = tmp_path / "x.xml"
-        assert message in ask.refused("generate", *arguments, "-o", output)
+        assert message in cli.refused("generate", *arguments, "-o", output)
         assert not output.exists()
 
-    def test_a_place_that_is_not_there(self, tmp_path: Path, ask: Ask) -> None:
+    def test_a_place_that_is_not_there(self, tmp_path: Path, cli: Cli) -> None:
         output = tmp_path / "none" / "x.xml"
-        errors = ask.refused("generate", "hgx-h100", "-o", output)
+        errors = cli.refused("generate", "hgx-h100", "-o", output)
         assert f"{output}: cannot be written: No such file or directory" in errors
 
 
 class TestSpines:
     SPINES = ("--set", "domains=4", "--set", "domains_per_leaf=1", "--set", "spines=8")
 
-    def test_check_knows_the_spines_and_the_ways_of_flows(self, tmp_path: Path, ask: Ask) -> None:
+    def test_check_knows_the_spines_and_the_ways_of_flows(self, tmp_path: Path, cli: Cli) -> None:
         path = tmp_path / "hashed.xml"
-        ask("generate", "hgx-h100", *self.SPINES, "--set", "routing=ecmp", "-o", path)
-        report = ask.json("check", path)
+        cli("generate", "hgx-h100", *self.SPINES, "--set", "routing=ecmp", "-o", path)
+        report = cli.json("check", path)
         assert report["switches"] == {"leaf": 32, "nvswitch": 4, "spine": 8}
         # 32 GPUs to the 24 of other domains, to the storage and back.
         assert report["flow_routes"] == 32 * (24 + 2)
         assert report["differs_from_spec"] == []
-        assert "832 pairs of hosts keep to one spine each" in ask("check", path)
+        assert "832 pairs of hosts keep to one spine each" in cli("check", path)
 
 
 class TestCheck:
-    def test_json_is_in_si_units(self, platform: Path, ask: Ask) -> None:
-        report = ask.json("check", str(platform))
+    def test_json_is_in_si_units(self, platform: Path, cli: Cli) -> None:
+        report = cli.json("check", str(platform))
         assert (report["gpus"], report["hosts"], report["domains"], report["racks"]) == (
             32,
             4,
@@ -112,39 +112,39 @@ class TestCheck:
         assert report["simgrid_hosts"] == 34
         assert report["differs_from_spec"] == []
 
-    def test_an_edit_is_reported_with_its_place(self, platform: Path, ask: Ask) -> None:
+    def test_an_edit_is_reported_with_its_place(self, platform: Path, cli: Cli) -> None:
         edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
-        printed = ask("check", str(platform))
+        printed = cli("check", str(platform))
         assert "nic-000003: bandwidth is 25GB/s, the spec says 50GB/s" in printed
         assert "oversubscribed 0.75:1 to 1:1" in printed
 
-    def test_the_check_names_which_edits_count(self, platform: Path, ask: Ask) -> None:
+    def test_the_check_names_which_edits_count(self, platform: Path, cli: Cli) -> None:
         """All jobs wait for adapters; those that name a model for NVLink and GPUs as well."""
         edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
         edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
         edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
-        printed = ask("check", str(platform))
+        printed = cli("check", str(platform))
         topics = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
         errors = [word for line in printed.splitlines() for word in topics if word in line]
         assert errors == ["steps of", "nic-000003", "tensor", "nvlink-000", "compute of", "gpu-"]
-        report = ask.json("check", str(platform))
+        report = cli.json("check", str(platform))
         assert [one["effect"] for one in report["differs_from_spec"]] == [
             "network",
             "scale-up",
             "compute",
         ]
 
-    def test_one_domain_and_no_storage(self, tmp_path: Path, ask: Ask) -> None:
+    def test_one_domain_and_no_storage(self, tmp_path: Path, cli: Cli) -> None:
         path = tmp_path / "one.xml"
         write_xml(load_preset("hgx-h100", domains=1), path)
         edit(path, r'(<prop id="role" value=)"storage"', r'\1"other"')
-        printed = ask("check", str(path))
+        printed = cli("check", str(path))
         assert "there is one domain" in printed
         assert re.search(r"storage\s+none", printed)
 
-    def test_a_broken_file_is_explained(self, platform: Path, ask: Ask) -> None:
+    def test_a_broken_file_is_explained(self, platform: Path, cli: Cli) -> None:
         edit(platform, r'"50GBps"', '"50GB/s"')
-        assert "bandwidth: '50GB/s' has no unit that SimGrid knows" in ask.refused(
+        assert "bandwidth: '50GB/s' has no unit that SimGrid knows" in cli.refused(
             "check", platform
         )
 
@@ -154,17 +154,17 @@ class TestDraw:
         ("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF-")]
     )
     def test_a_drawing_has_the_format_of_its_suffix(
-        self, suffix: str, magic: bytes, platform: Path, tmp_path: Path, ask: Ask
+        self, suffix: str, magic: bytes, platform: Path, tmp_path: Path, cli: Cli
     ) -> None:
         output = tmp_path / f"p.{suffix}"
-        ask("draw", str(platform), "-o", str(output))
+        cli("draw", str(platform), "-o", str(output))
         assert output.read_bytes().startswith(magic)
 
-    def test_mistakes(self, platform: Path, tmp_path: Path, ask: Ask) -> None:
-        assert "ends in .png" in ask.refused("draw", platform, "-o", tmp_path / "p.jpg")
+    def test_mistakes(self, platform: Path, tmp_path: Path, cli: Cli) -> None:
+        assert "ends in .png" in cli.refused("draw", platform, "-o", tmp_path / "p.jpg")
         blocked = platform / "p.png"
-        assert "name a file that can be written" in ask.refused("draw", platform, "-o", blocked)
-        assert "cannot be read" in ask.refused("draw", "/none.xml", "-o", tmp_path / "p.png")
+        assert "name a file that can be written" in cli.refused("draw", platform, "-o", blocked)
+        assert "cannot be read" in cli.refused("draw", "/none.xml", "-o", tmp_path / "p.png")
 
     @pytest.mark.parametrize(
         ("spec", "rows"),
@@ -200,10 +200,10 @@ class TestDraw:
 
 
 @pytest.fixture
-def servers(ask: Ask, tmp_path: Path) -> Path:
+def servers(cli: Cli, tmp_path: Path) -> Path:
     """Two servers, of which ``platform diff`` reports which phases an edit changes."""
     path = tmp_path / "servers.xml"
-    ask("generate", "hgx-h100", "--set", "domains=2", "-o", path)
+    cli("generate", "hgx-h100", "--set", "domains=2", "-o", path)
     return path
 
 
@@ -215,11 +215,11 @@ def edited(path: Path, old: str, new: str) -> Path:
     return other
 
 
-def test_half_of_the_adapters_doubles_the_all_reduce(ask: Ask, servers: Path) -> None:
+def test_half_of_the_adapters_doubles_the_all_reduce(cli: Cli, servers: Path) -> None:
     slower = edited(
         servers, 'bandwidth="50GBps" latency="600ns"', 'bandwidth="25GBps" latency="600ns"'
     )
-    errors = ask.json("diff", servers, slower)
+    errors = cli.json("diff", servers, slower)
     changes = {one["phase"]: one["change"] for one in errors["phases"]}
     assert changes["all-reduce"] == pytest.approx(1.0, rel=0.05)
     assert changes["checkpoint"] == 0
@@ -229,30 +229,30 @@ def test_half_of_the_adapters_doubles_the_all_reduce(ask: Ask, servers: Path) ->
     assert difference["effect"] == "network"
 
 
-def test_slower_gpus_slow_the_compute_of_a_model(ask: Ask, servers: Path) -> None:
+def test_slower_gpus_slow_the_compute_of_a_model(cli: Cli, servers: Path) -> None:
     slower = edited(servers, 'speed="989Tf"', 'speed="494.5Tf"')
     model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
     job = ("llama3-70b-hgx", *model)
-    errors = ask.json("diff", servers, slower, *job)
+    errors = cli.json("diff", servers, slower, *job)
     changes = {one["phase"].strip(): one["change"] for one in errors["phases"]}
     assert changes["computing"] > 0.3
     assert abs(changes["messages of tensor parallelism"]) < 0.1 < changes["step"]
     assert abs(changes["gradients and weights between groups"]) < 0.1
 
 
-def test_the_same_file_changes_nothing(ask: Ask, servers: Path) -> None:
-    printed = ask("diff", servers, servers)
+def test_the_same_file_changes_nothing(cli: Cli, servers: Path) -> None:
+    printed = cli("diff", servers, servers)
     assert "No phase of this job changes." in printed
     assert "The files have the same contents." in printed
 
 
-def test_what_cannot_be_compared_is_reported(ask: Ask, servers: Path) -> None:
-    assert "no such file" in ask.refused("diff", servers, "nowhere.xml")
+def test_what_cannot_be_compared_is_reported(cli: Cli, servers: Path) -> None:
+    assert "no such file" in cli.refused("diff", servers, "nowhere.xml")
     job = ("llama3-70b-hgx",)
-    assert "has 16 GPUs, the job needs 256" in ask.refused("diff", servers, servers, *job)
+    assert "has 16 GPUs, the job needs 256" in cli.refused("diff", servers, servers, *job)
 
 
-def test_a_spec_is_imported_and_generated(ask: Ask, tmp_path: Path) -> None:
+def test_a_spec_is_imported_and_generated(cli: Cli, tmp_path: Path) -> None:
     topology, spec = IMPORTED / "topo-hgx-h100.txt", tmp_path / "ours.toml"
-    assert "a spec of 8 GPUs" in ask("import", topology, "-o", spec)
-    assert "8 GPUs" in ask("generate", spec, "-o", tmp_path / "ours.xml")
+    assert "a spec of 8 GPUs" in cli("import", topology, "-o", spec)
+    assert "8 GPUs" in cli("generate", spec, "-o", tmp_path / "ours.xml")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("plot",)
 
@@ -24,8 +24,8 @@ seeds = 2
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
-def test_the_usual_pictures_go_into_the_folder_of_the_sweep(directory: Path, ask: Ask) -> None:
-    printed = ask(str(directory)).splitlines()
+def test_the_usual_pictures_go_into_the_folder_of_the_sweep(directory: Path, cli: Cli) -> None:
+    printed = cli(str(directory)).splitlines()
     written = sorted((directory / "figures").iterdir())
     names = ["badput.png", "ratio-over-strategy-redundancy.png"]
     assert [path.name for path in written] == names
@@ -33,12 +33,12 @@ def test_the_usual_pictures_go_into_the_folder_of_the_sweep(directory: Path, ask
 
 
 @pytest.mark.parametrize("suffix", MAGIC)
-def test_a_format_and_a_folder(directory: Path, tmp_path: Path, suffix: str, ask: Ask) -> None:
-    ask(str(directory), "--format", suffix, "-o", str(tmp_path))
+def test_a_format_and_a_folder(directory: Path, tmp_path: Path, suffix: str, cli: Cli) -> None:
+    cli(str(directory), "--format", suffix, "-o", str(tmp_path))
     written = list(tmp_path.iterdir())
     assert {path.suffix for path in written} == {f".{suffix}"}
     assert all(path.read_bytes().startswith(MAGIC[suffix]) for path in written)
 
 
-def test_a_folder_that_cannot_be_written_is_refused(directory: Path, ask: Ask) -> None:
-    assert __file__ in ask.refused(str(directory), "-o", __file__)
+def test_a_folder_that_cannot_be_written_is_refused(directory: Path, cli: Cli) -> None:
+    assert __file__ in cli.refused(str(directory), "-o", __file__)

@@ -19,7 +19,7 @@ from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
 
-from tests.experiments.asking import Ask, in_a_process
+from tests.experiments.command_line import Cli, in_a_process
 
 REQUIRED = {
     "scenario",
@@ -48,20 +48,20 @@ def arguments(settings: Sequence[str], *more: str) -> list[str]:
     return ["run", "spare-study", *(word for s in settings for word in ("--set", s)), *more]
 
 
-def test_goodput_is_the_useful_share_and_stands_before_the_ratio(ask: Ask) -> None:
-    record = ask.json(*arguments(SMALL, "--seed", "5"))
+def test_goodput_is_the_useful_share_and_stands_before_the_ratio(cli: Cli) -> None:
+    record = cli.json(*arguments(SMALL, "--seed", "5"))
     # 64 s of compute and 0.24 s of all-reduce for each of 30 steps.
     assert record["goodput"] == pytest.approx(30 * 64.24 / record["time_s"])
     steps, interval_s = record["checkpoint_interval_steps"], record["checkpoint_interval_s"]
     assert 64.24 < interval_s / steps < record["time_s"] / 30
-    printed = ask(*arguments(SMALL, "--seed", "5"))
+    printed = cli(*arguments(SMALL, "--seed", "5"))
     places = [printed.index(name) for name in ("goodput", "time  ", "every", "time-to-train ratio")]
     assert places == sorted(places)
     assert f"{steps} steps (" in printed
 
 
-def test_json_is_one_object_with_what_programs_need(ask: Ask) -> None:
-    record = ask.json(*arguments(SMALL, "--seed", "5"))
+def test_json_is_one_object_with_what_programs_need(cli: Cli) -> None:
+    record = cli.json(*arguments(SMALL, "--seed", "5"))
     assert record.keys() >= REQUIRED
     assert record["scenario"] == "spare-study"
     assert (record["strategy"], record["engine"], record["seed"]) == ("spare", "replay", 5)
@@ -71,9 +71,9 @@ def test_json_is_one_object_with_what_programs_need(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
-def test_a_record_s_numbers_hang_together(scheme: str, ask: Ask) -> None:
+def test_a_record_s_numbers_hang_together(scheme: str, cli: Cli) -> None:
     settings = ["job.groups=24", "job.steps=200", f"strategy.name={scheme}", "failures.mtbf_s=9000"]
-    r = ask.json(*arguments(settings))
+    r = cli.json(*arguments(settings))
     ideal_s = r["completed_steps"] * (64 + 0.24)
     assert r["time_to_train_ratio"] == pytest.approx(r["time_s"] / ideal_s)
     assert r["availability"] == pytest.approx(1 - r["downtime_s"] / r["time_s"])
@@ -84,38 +84,38 @@ def test_a_record_s_numbers_hang_together(scheme: str, ask: Ask) -> None:
     assert r["failures"] > 0
 
 
-def test_a_job_that_did_nothing_has_no_ratio(ask: Ask) -> None:
+def test_a_job_that_did_nothing_has_no_ratio(cli: Cli) -> None:
     settings = ["strategy.name=checkpoint", "job.time_limit_s=10", "failures.mtbf_s=1"]
     settings += ["restart.failure_during=absorbed"]
-    record = ask.json(*arguments(settings))
+    record = cli.json(*arguments(settings))
     assert record["completed_steps"] == 0
     assert record["time_to_train_ratio"] is None
 
 
-def test_people_get_a_table(ask: Ask) -> None:
-    printed = " ".join(ask(*arguments(SMALL)).split())
+def test_people_get_a_table(cli: Cli) -> None:
+    printed = " ".join(cli(*arguments(SMALL)).split())
     for word in ("time-to-train ratio", "availability", "restarts", "spare, r = 3, 24 groups"):
         assert word in printed
-    assert "gave up" in ask(*arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"]))
+    assert "gave up" in cli(*arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"]))
 
 
-def test_a_step_that_rests_on_defaults_is_marked(ask: Ask) -> None:
+def test_a_step_that_rests_on_defaults_is_marked(cli: Cli) -> None:
     short = ("run", "llama3-70b-hgx", "--set", "job.steps=2")
     stated = ("--set", "model.micro_batch_sequences=1")
-    assert "assumes model.virtual_stages = 1; state your job's values." in ask(*short, *stated)
-    assert "assumes" not in ask(*short, *stated, "--set", "model.virtual_stages=1")
+    assert "assumes model.virtual_stages = 1; state your job's values." in cli(*short, *stated)
+    assert "assumes" not in cli(*short, *stated, "--set", "model.virtual_stages=1")
 
 
-def test_both_engines_answer(ask: Ask) -> None:
+def test_both_engines_answer(cli: Cli) -> None:
     words = arguments([*SMALL, "job.compute_jitter=0"])
-    replayed = ask.json(*words)
-    simulated = ask.json(*words, "--engine", "simgrid")
+    replayed = cli.json(*words)
+    simulated = cli.json(*words, "--engine", "simgrid")
     assert simulated["engine"] == "simgrid"
     assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
 
 
-def test_one_seed_one_record_and_another_seed_another(ask: Ask) -> None:
-    first, again, other = (ask.json(*arguments(SMALL, "--seed", seed)) for seed in "112")
+def test_one_seed_one_record_and_another_seed_another(cli: Cli) -> None:
+    first, again, other = (cli.json(*arguments(SMALL, "--seed", seed)) for seed in "112")
     assert first == again
     assert first["time_s"] != other["time_s"]
 
@@ -130,26 +130,26 @@ def test_one_seed_one_record_in_processes_of_their_own() -> None:
         assert list(pool.map(_simulated, range(6))) == here
 
 
-def test_hash_randomisation_changes_nothing(ask: Ask) -> None:
+def test_hash_randomisation_changes_nothing(cli: Cli) -> None:
     """Sets and dictionaries in the matching must not let Python's hash seed through."""
     words = arguments([*SMALL, "job.steps=100", "strategy.redundancy=4"], "--json")
     another = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     elsewhere = in_a_process(*words, env={**os.environ, "PYTHONHASHSEED": another}, check=True)
-    assert elsewhere.stdout == ask(*words)
+    assert elsewhere.stdout == cli(*words)
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_the_timeline_is_drawn(suffix: str, ask: Ask, tmp_path: Path) -> None:
+def test_the_timeline_is_drawn(suffix: str, cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / f"run.{suffix}"
-    assert "goodput" in ask(*arguments(SMALL, "--timeline", str(path)))
+    assert "goodput" in cli(*arguments(SMALL, "--timeline", str(path)))
     assert path.read_bytes().startswith(
         {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix]
     )
 
 
-def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -> None:
+def test_the_timeline_is_a_table_of_the_run_s_events(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "timeline.csv"
-    record = ask.json(*arguments(SMALL, "--timeline", str(path)))
+    record = cli.json(*arguments(SMALL, "--timeline", str(path)))
     events: list[Event] = []
     assert run(load_scenario("spare-study", SMALL), 0, "replay", events.append) == record
     kept = pd.read_csv(path, keep_default_na=False)
@@ -178,9 +178,9 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_settings_end_with_status_2_and_one_line(
-    settings: list[str], printed: str, ask: Ask
+    settings: list[str], printed: str, cli: Cli
 ) -> None:
-    message = ask.refused(*arguments(settings, "--json"))
+    message = cli.refused(*arguments(settings, "--json"))
     assert message.startswith("faultline: ")
     assert printed in message
 
@@ -219,12 +219,12 @@ def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_platform_that_simgrid_rejects(
-    content: bytes, what: str, engine: str, tmp_path: Path, ask: Ask
+    content: bytes, what: str, engine: str, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "platform.xml"
     path.write_bytes(content)
     settings = [*SMALL, f"platform.file={path}", "~times.all_reduce_per_group_s"]
-    message = ask.refused(*arguments(settings, "--json", "--engine", engine))
+    message = cli.refused(*arguments(settings, "--json", "--engine", engine))
     assert str(path) in message
 
 
@@ -254,17 +254,17 @@ def test_an_edited_platform_with_a_mistake(
     """Whether our reader finds it or SimGrid: status 2 and one line, nothing of SimGrid's own."""
     path = edited_platform(tmp_path, old, new)
     settings = [*SMALL, f"platform.file={path}", "~times.all_reduce_per_group_s"]
-    message = Ask(capfd).refused(*arguments(settings, "--json"))
+    message = Cli(capfd).refused(*arguments(settings, "--json"))
     assert "edited.xml" in message
 
 
-def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, ask: Ask) -> None:
+def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, cli: Cli) -> None:
     """NICs of 1.25 instead of 12.5 GB/s, a fifth of the core's 6.25: 5 times as long."""
     settings = [*SMALL, "~times.all_reduce_per_group_s", "failures.mtbf_s=1e9"]
     as_shipped = edited_platform(tmp_path, "12.5GBps", "12.5GBps")
-    before = ask.json(*arguments([*settings, f"platform.file={as_shipped}"]))
+    before = cli.json(*arguments([*settings, f"platform.file={as_shipped}"]))
     slow = edited_platform(tmp_path, "12.5GBps", "1.25GBps")
-    after = ask.json(*arguments([*settings, f"platform.file={slow}"]))
+    after = cli.json(*arguments([*settings, f"platform.file={slow}"]))
     assert after["all_reduce_s"] == pytest.approx(5 * before["all_reduce_s"], rel=0.01)
 
 
@@ -282,14 +282,14 @@ def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, ask: As
     ],
     ids=" ".join,
 )
-def test_bad_arguments_end_with_status_2(words: list[str], ask: Ask) -> None:
-    message = ask.refused(*words)
+def test_bad_arguments_end_with_status_2(words: list[str], cli: Cli) -> None:
+    message = cli.refused(*words)
     assert "error:" in message
 
 
 @pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])
 def test_a_timeline_without_a_place_is_reported_before_the_run(
-    name: str, tmp_path: Path, ask: Ask
+    name: str, tmp_path: Path, cli: Cli
 ) -> None:
-    message = ask.refused(*arguments(SMALL, "--timeline", str(tmp_path / name)))
+    message = cli.refused(*arguments(SMALL, "--timeline", str(tmp_path / name)))
     assert "--timeline" in message

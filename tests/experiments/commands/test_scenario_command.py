@@ -24,7 +24,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
 from faultline.experiments.runs.single_run import run
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("scenario",)
 
@@ -59,10 +59,10 @@ SMALL = ["job.groups=24", "job.steps=60"]
     ],
 )
 def test_what_is_shown_gives_the_same_record(
-    name: str, settings: list[str], how: list[str], tmp_path: Path, ask: Ask
+    name: str, settings: list[str], how: list[str], tmp_path: Path, cli: Cli
 ) -> None:
     chosen = [*SMALL, *settings]
-    out = ask("show", name, *set_all(chosen), *how)
+    out = cli("show", name, *set_all(chosen), *how)
     shown = load_scenario(write(tmp_path / "shown.toml", out))
     first, again = (run(one, seed=3) for one in (load_scenario(name, chosen), shown))
     assert first["failures"] > 0
@@ -217,8 +217,8 @@ def test_numbers_are_written_as_people_write_them(value: Any, text: str) -> None
     assert tomlkit.value(text).unwrap() == value
 
 
-def test_json_has_values_and_origins(ask: Ask) -> None:
-    shown = ask.json("show", "spare-study", "--set", "job.groups=600")
+def test_json_has_values_and_origins(cli: Cli) -> None:
+    shown = cli.json("show", "spare-study", "--set", "job.groups=600")
     stated = Scenario.model_validate(shown["scenario"])
     assert stated == resolved("spare-study", "job.groups=600").scenario
     assert shown["keys"]["job.groups"] == {
@@ -231,8 +231,8 @@ def test_json_has_values_and_origins(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
-def test_shipped_scenarios_are_right(name: str, ask: Ask) -> None:
-    assert ask("check", name) == f"{name}: ok\n"
+def test_shipped_scenarios_are_right(name: str, cli: Cli) -> None:
+    assert cli("check", name) == f"{name}: ok\n"
 
 
 BAD = """\
@@ -257,9 +257,9 @@ file = "nowhere.xml"
 """
 
 
-def test_every_mistake_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
+def test_every_mistake_is_named_with_its_line(tmp_path: Path, cli: Cli) -> None:
     path = write(tmp_path / "bad.toml", BAD)
-    status, out, err = ask.all("check", path)
+    status, out, err = cli.all("check", path)
     assert status == 2
     printed = out.splitlines()
     assert len(printed) == 9
@@ -282,7 +282,7 @@ def test_every_mistake_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
     assert err == "faultline: scenario check: 9 mistakes in it\n"
 
 
-def test_syntax_mistakes_do_not_hide_each_other_nor_the_rest(tmp_path: Path, ask: Ask) -> None:
+def test_syntax_mistakes_do_not_hide_each_other_nor_the_rest(tmp_path: Path, cli: Cli) -> None:
     text = """\
 name = mine
 [job]
@@ -299,7 +299,7 @@ steps = 4
 mode = "x"
 """
     path = write(tmp_path / "bad.toml", text)
-    _, out, _ = ask.all("check", path)
+    _, out, _ = cli.all("check", path)
     assert out.splitlines() == [
         f'{path}:1: this is no TOML: text needs quotes: name = "mine"',
         f"{path}:4: this is no TOML: job.groups is there already in line 3; keep one of them",
@@ -342,24 +342,24 @@ mode = "x"
     ],
 )
 def test_one_mistake_is_one_line(
-    text: str, line: int, printed: str, tmp_path: Path, ask: Ask
+    text: str, line: int, printed: str, tmp_path: Path, cli: Cli
 ) -> None:
     path = write(tmp_path / "bad.toml", text)
-    status, out, err = ask.all("check", path)
+    status, out, err = cli.all("check", path)
     assert status == 2
     assert out.startswith(f"{path}:{line}: ")
     assert printed in out
     assert out.count("\n") == err.count("\n") == 1
     # `run` reports the same.
-    ask.before = ("run",)
-    assert printed in ask.refused(path)
+    cli.before = ("run",)
+    assert printed in cli.refused(path)
 
 
-def test_several_files_are_checked_at_once(tmp_path: Path, ask: Ask) -> None:
+def test_several_files_are_checked_at_once(tmp_path: Path, cli: Cli) -> None:
     good = write(tmp_path / "good.toml", "[job]\ngroups = 16\n")
     bad = write(tmp_path / "bad.toml", "[job]\ngruops = 24\n")
     missing = str(tmp_path / "missing.toml")
-    status, out, err = ask.all("check", good, bad, missing, "spare-study")
+    status, out, err = cli.all("check", good, bad, missing, "spare-study")
     assert status == 2
     first, second, third, fourth = out.splitlines()
     assert (first, fourth) == (f"{good}: ok", "spare-study: ok")
@@ -368,26 +368,26 @@ def test_several_files_are_checked_at_once(tmp_path: Path, ask: Ask) -> None:
     assert err == "faultline: scenario check: 2 mistakes in 2 of 4 files\n"
 
 
-def test_more_mistakes_than_anybody_reads_are_counted(tmp_path: Path, ask: Ask) -> None:
+def test_more_mistakes_than_anybody_reads_are_counted(tmp_path: Path, cli: Cli) -> None:
     path = write(tmp_path / "bad.toml", "".join(f"key{n} = 1\n" for n in range(5000)))
-    _, out, _ = ask.all("check", path)
+    _, out, _ = cli.all("check", path)
     assert len(out.splitlines()) == MOST_MISTAKES + 1
     assert out.splitlines()[-1] == f"{path}: and {5000 - MOST_MISTAKES:,} more"
 
 
-def test_a_mistake_of_a_setting_is_reported_with_the_setting(ask: Ask) -> None:
-    err = ask.refused("show", "spare-study", "--set", "job.gruops=3")
+def test_a_mistake_of_a_setting_is_reported_with_the_setting(cli: Cli) -> None:
+    err = cli.refused("show", "spare-study", "--set", "job.gruops=3")
     assert err.startswith("faultline: --set job.gruops=3: job.gruops: unknown key")
 
 
-def test_a_mistake_of_a_file_is_reported_with_its_line(tmp_path: Path, ask: Ask) -> None:
+def test_a_mistake_of_a_file_is_reported_with_its_line(tmp_path: Path, cli: Cli) -> None:
     path = write(tmp_path / "bad.toml", BAD)
-    err = ask.refused("show", path)
+    err = cli.refused("show", path)
     assert err.startswith(f"faultline: {path}:")
     assert "(and 7 more)" in err
 
 
-def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
+def test_odd_files_are_refused_in_one_line(tmp_path: Path, cli: Cli) -> None:
     large = write(tmp_path / "large.toml", "#" * (LARGEST_BYTES + 1))
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -406,22 +406,22 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
         "two\nlines": "no such file",
         "\ud800": "",
     }.items():
-        status, out, err = ask.all("check", path)
+        status, out, err = cli.all("check", path)
         assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
         assert printed in out
 
 
-def test_check_simulates_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_simulates_nothing(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     file = tmp_path / "job.toml"
     text = 'version = 2\n[model]\nname = "llama3-8b"\n[job]\ngroups = 32\n'
     for protection in ("storage", "reft"):
         file.write_text(f'{text}[protection]\nname = "{protection}"\n')
-        assert ask("check", file) == f"{file}: ok\n"
+        assert cli("check", file) == f"{file}: ok\n"
     assert list(tmp_path.rglob("platforms"))
     assert not list(tmp_path.rglob("probes"))
     file.write_text(text.replace("32", "4"))  # A part of the platform.
-    assert ask("check", file) == f"{file}: ok\n"
+    assert cli("check", file) == f"{file}: ok\n"
     file.write_text("version = 2\n[job]\ngroups = 24\n")
-    _, out, _ = ask.all("check", file)
+    _, out, _ = cli.all("check", file)
     assert "represents 256 GPUs, the job has 24 groups of 10" in out

@@ -11,7 +11,7 @@ from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.config.trace_file import read_trace
 from faultline.simulator.failures.failure import JobLayout
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.experiments.runs.processes import with_tests
 
 LAYOUT = JobLayout(
@@ -30,11 +30,11 @@ HEAVY = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("keys", "tables
 
 
 @pytest.mark.parametrize("kind", ["the same key", "no values", *HEAVY])
-def test_a_large_scenario_is_refused(kind: str, tmp_path: Path, ask: Ask) -> None:
+def test_a_large_scenario_is_refused(kind: str, tmp_path: Path, cli: Cli) -> None:
     text = LINES[kind](60_000)[:800_000]
     path = tmp_path / "large.toml"
     path.write_text(text, encoding="utf-8")
-    status, _, _ = ask.all("scenario", "check", path)
+    status, _, _ = cli.all("scenario", "check", path)
     assert status == 2
 
 

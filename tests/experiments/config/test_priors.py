@@ -6,7 +6,7 @@ from faultline.experiments.config.priors import ShippedPrior, priors_of, shipped
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.uncertain import Prior, is_numeric
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("scenario",)
 _EACH = [pytest.param(dotted, prior, id=dotted) for dotted, prior in shipped_priors().items()]
@@ -72,8 +72,8 @@ def test_a_preset_states_its_own_prices() -> None:
     )
 
 
-def test_explain_prints_the_prior(ask: Ask) -> None:
-    printed = ask("explain", "recovery.detect_s")
+def test_explain_prints_the_prior(cli: Cli) -> None:
+    printed = cli("explain", "recovery.detect_s")
     assert "log-uniform, 5 to 60" in printed
     assert "Unicron, lost node: 5.6 s" in printed
-    assert "prior" not in ask("explain", "job.groups")
+    assert "prior" not in cli("explain", "job.groups")

@@ -26,7 +26,7 @@ from faultline.experiments.config.scenario_file import read_source, shipped_scen
 from faultline.experiments.config.tables.table import key
 from pydantic import BaseModel
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("scenario",)
 
@@ -43,8 +43,8 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_page(), f"run: {REGENERATE}"
 
 
-def test_the_command_prints_the_page(ask: Ask) -> None:
-    assert ask("explain", "--format", "markdown") == reference_page()
+def test_the_command_prints_the_page(cli: Cli) -> None:
+    assert cli("explain", "--format", "markdown") == reference_page()
 
 
 def test_every_field_of_the_schema_is_there() -> None:
@@ -194,20 +194,20 @@ def test_the_first_sentence_is_not_cut_at_an_abbreviation() -> None:
     )
 
 
-def test_an_explanation_says_all_there_is_to_say(ask: Ask) -> None:
-    printed = ask("explain", "detection.watchdog_s")
+def test_an_explanation_says_all_there_is_to_say(cli: Cli) -> None:
+    printed = cli("explain", "detection.watchdog_s")
     for part in ("600.0", "above 0", "PyTorch", "only with detection.mode = watchdog", " s\n"):
         assert part in printed
     assert "from-detection" in explained(find_reference("failures.clock"))
 
 
 @pytest.mark.parametrize("key", [known.dotted for known in schema_keys(Scenario).values()])
-def test_everything_can_be_explained(key: str, ask: Ask) -> None:
-    assert key in ask("explain", key)
+def test_everything_can_be_explained(key: str, cli: Cli) -> None:
+    assert key in cli("explain", key)
 
 
-def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
-    printed = ask("explain")
+def test_without_a_key_all_tables_are_told(cli: Cli) -> None:
+    printed = cli("explain")
     for known in schema_keys(Scenario).values():
         if known.is_table:
             assert f"[{known.dotted}]" in printed
@@ -222,14 +222,14 @@ def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
         ("", "unknown key"),
     ],
 )
-def test_a_key_that_is_none_is_told(key: str, printed: str, ask: Ask) -> None:
-    assert printed in ask.refused("explain", key)
+def test_a_key_that_is_none_is_told(key: str, printed: str, cli: Cli) -> None:
+    assert printed in cli.refused("explain", key)
 
 
 @pytest.fixture
-def validator(ask: Ask) -> Any:
+def validator(cli: Cli) -> Any:
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(ask("explain", "--format", "json-schema"))
+    schema = json.loads(cli("explain", "--format", "json-schema"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -254,8 +254,8 @@ def test_mistakes_are_found(validator: Any, wrong: dict[str, Any]) -> None:
     assert not validator.is_valid(wrong)
 
 
-def test_keys_are_explained_with_their_unit(ask: Ask) -> None:
-    schema = json.loads(ask("explain", "--format", "json-schema"))
+def test_keys_are_explained_with_their_unit(cli: Cli) -> None:
+    schema = json.loads(cli("explain", "--format", "json-schema"))
     compute = schema["$defs"]["TimesTable"]["properties"]["compute_s"]
     assert compute["description"].endswith("Unit: s.")
     assert "Time in which a group computes one shard type" in compute["description"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.planner.comparison import Summary, comparison_texts
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("plan",)
 FEW = (
@@ -30,9 +30,9 @@ def scenario(folder: Path, name: str, compute_s: float) -> Path:
     return path
 
 
-def test_each_scenario_has_its_row_and_its_price(ask: Ask, tmp_path: Path) -> None:
+def test_each_scenario_has_its_row_and_its_price(cli: Cli, tmp_path: Path) -> None:
     old, new = scenario(tmp_path, "old", 60.0), scenario(tmp_path, "new", 30.0)
-    content = ask.json(old, new, *FEW, "--price", "2,5")
+    content = cli.json(old, new, *FEW, "--price", "2,5")
     rows = [plan["summary"] for plan in content["plans"]]
     assert [row["scenario"] for row in rows] == ["old", "new"]
     assert rows[0]["days"] > 1.5 * rows[1]["days"]
@@ -44,21 +44,21 @@ def test_each_scenario_has_its_row_and_its_price(ask: Ask, tmp_path: Path) -> No
     assert content["sentences"][1].startswith(f"Cheapest: {cheaper['scenario']} for")
 
 
-def test_the_table_has_the_answer_of_each_plan(ask: Ask, tmp_path: Path) -> None:
+def test_the_table_has_the_answer_of_each_plan(cli: Cli, tmp_path: Path) -> None:
     old, new = scenario(tmp_path, "old", 60.0), scenario(tmp_path, "new", 30.0)
-    printed = ask(old, new, *FEW)
-    alone = ask.json(new, *FEW)
+    printed = cli(old, new, *FEW)
+    alone = cli.json(new, *FEW)
     days = alone["choices"][0]["simulated"]["days"]
     row = next(line for line in printed.splitlines() if line.strip().startswith("new "))
     assert f" {days:,.1f} " in row
 
 
-def test_what_is_for_one_scenario_is_refused_for_two(ask: Ask) -> None:
+def test_what_is_for_one_scenario_is_refused_for_two(cli: Cli) -> None:
     two = ("spare-study", "spare-sound")
-    assert "--page: applies to one scenario" in ask.refused(*two, "--page", "a.html")
-    assert "3 prices for 2 scenarios" in ask.refused(*two, "--price", "1,2,3")
-    assert "2 prices for one scenario" in ask.refused("spare-study", "--price", "1,2")
-    assert "no price" in ask.refused(*two, "--price", "1,x")
+    assert "--page: applies to one scenario" in cli.refused(*two, "--page", "a.html")
+    assert "3 prices for 2 scenarios" in cli.refused(*two, "--price", "1,2,3")
+    assert "2 prices for one scenario" in cli.refused("spare-study", "--price", "1,2")
+    assert "no price" in cli.refused(*two, "--price", "1,x")
 
 
 def test_days_of_other_trainings_are_not_compared() -> None:

@@ -9,7 +9,7 @@ from faultline.experiments.planner.fleet import MOST_SPLITS, Fleet, split_fleet,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("plan",)
 SETTINGS = (
@@ -66,13 +66,13 @@ def test_without_standbys_the_job_waits_for_repairs() -> None:
     assert fleet.best.standbys > 0
 
 
-def test_goodput_is_printed_against_standbys(ask: Ask) -> None:
+def test_goodput_is_printed_against_standbys(cli: Cli) -> None:
     words = [word for setting in SETTINGS for word in ("--set", setting)]
     words += ["--nodes", "20", "--mtbf", "10h", "--schemes", "checkpoint,spare", "--seeds", "2"]
-    printed = ask("spare-study", *words, "--protections", "storage", "--price", "2")
+    printed = cli("spare-study", *words, "--protections", "storage", "--price", "2")
     assert "20 machines (160 GPUs)" in printed
     assert "Keep " in printed.splitlines()[-1]
-    content = ask.json("spare-study", *words, "--protections", "storage")
+    content = cli.json("spare-study", *words, "--protections", "storage")
     assert content["machines"] == 20
     for one in content["splits"]:
         assert one["standbys"] + 2 * one["groups"] == 20
@@ -80,7 +80,7 @@ def test_goodput_is_printed_against_standbys(ask: Ask) -> None:
             assert 0.0 < scheme["share_of_fleet"]["mean"] <= scheme["goodput"]["mean"] <= 1.0
 
 
-def test_a_fleet_without_room_for_a_group_is_refused(ask: Ask) -> None:
-    printed = ask.refused("spare-study", "--nodes", "100")
+def test_a_fleet_without_room_for_a_group_is_refused(cli: Cli) -> None:
+    printed = cli.refused("spare-study", "--nodes", "100")
     assert "--nodes 100: 800 GPUs do not make a group of 3,000; use at least 375" in printed
-    assert "has no effect with --nodes" in ask.refused("spare-study", "--nodes", "9", "--quick")
+    assert "has no effect with --nodes" in cli.refused("spare-study", "--nodes", "9", "--quick")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("plan",)
 JOB = [
@@ -18,8 +18,8 @@ JOB = [
 AT_A_POINT = ("--priors", "0")
 
 
-def test_json_has_all_that_was_planned(ask: Ask) -> None:
-    content = ask.json(*JOB, *AT_A_POINT, "--schemes", "spare,replication", "--verify", "2")
+def test_json_has_all_that_was_planned(cli: Cli) -> None:
+    content = cli.json(*JOB, *AT_A_POINT, "--schemes", "spare,replication", "--verify", "2")
     assert (content["gpus"], content["groups"], content["mtbf_s"]) == (3000, 30, 1200.0)
     assert content["restart_s"] == 1200.0
     assert {line["scheme"] for line in content["choices"]} == {"spare", "replication"}
@@ -42,15 +42,15 @@ def test_json_has_all_that_was_planned(ask: Ask) -> None:
     assert content["optimised"] == []
 
 
-def test_the_answer_is_the_same_every_time(ask: Ask) -> None:
+def test_the_answer_is_the_same_every_time(cli: Cli) -> None:
     few = ("--schemes", "spare,replication", "--verify", "1", "--steps", "50", "--quick")
-    first, again = (ask(*JOB, "--json", *few) for _ in range(2))
+    first, again = (cli(*JOB, "--json", *few) for _ in range(2))
     assert first == again
 
 
-def test_the_answer_over_the_priors_has_a_page(ask: Ask, tmp_path: Path) -> None:
+def test_the_answer_over_the_priors_has_a_page(cli: Cli, tmp_path: Path) -> None:
     few = ("--schemes", "spare,replication", "--steps", "50", "--quick", "--price", "2.5")
-    printed = ask(*JOB, *few, "--page", tmp_path / "answer.html")
+    printed = cli(*JOB, *few, "--page", tmp_path / "answer.html")
     assert "Candidates by expected regret" in printed
     assert "taken as given" in printed
     page = (tmp_path / "answer.html").read_text(encoding="utf-8")
@@ -58,17 +58,17 @@ def test_the_answer_over_the_priors_has_a_page(ask: Ask, tmp_path: Path) -> None
         assert sentence in page
 
 
-def test_the_first_over_the_priors_is_the_soonest_at_the_point(ask: Ask) -> None:
+def test_the_first_over_the_priors_is_the_soonest_at_the_point(cli: Cli) -> None:
     """No prior is wide enough to bring replication, of twice the step, before SPARe."""
     few = ("--schemes", "spare,replication", "--steps", "100", "--quick")
-    content = ask.json(*JOB, *few)
+    content = cli.json(*JOB, *few)
     soonest = min(content["choices"], key=lambda line: line["simulated"]["time_to_train_ratio"])
     first = content["over_priors"]["candidates"][0]
     assert first["scheme"] == soonest["scheme"]
 
 
-def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
-    printed = ask(*JOB, "--verify", "0")
+def test_the_table_and_the_sentence_are_printed(cli: Cli) -> None:
+    printed = cli(*JOB, "--verify", "0")
     assert "SPARe + checkpoint" in printed
     assert "checkpoint only" in printed
     assert printed.splitlines()[-1].startswith("No advice: nothing was verified")
@@ -76,8 +76,8 @@ def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
     assert "…" not in printed
 
 
-def test_optimise_reports_its_runs(ask: Ask) -> None:
-    found = ask.json(*JOB, *AT_A_POINT, "--optimise", "--schemes", "spare", "--steps", "40")[
+def test_optimise_reports_its_runs(cli: Cli) -> None:
+    found = cli.json(*JOB, *AT_A_POINT, "--optimise", "--schemes", "spare", "--steps", "40")[
         "optimised"
     ][0]
     assert found["runs"] > 0
@@ -106,15 +106,19 @@ def test_optimise_reports_its_runs(ask: Ask) -> None:
     ],
 )
 def test_bad_input_is_answered_in_one_line(
-    arguments: list[str], said: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    said: str,
+    cli: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in ask.refused("spare-study", "--seeds", "1", *arguments)
+    assert said in cli.refused("spare-study", "--seeds", "1", *arguments)
     assert not list(tmp_path.iterdir())
 
 
-def test_no_scheme_at_all_is_status_1(ask: Ask) -> None:
+def test_no_scheme_at_all_is_status_1(cli: Cli) -> None:
     hopeless = ["--set", "job.time_limit_s=1000", "--schemes", "checkpoint", "--verify", "0"]
-    status, printed, _ = ask.all(*JOB, *hopeless)
+    status, printed, _ = cli.all(*JOB, *hopeless)
     assert status == 1
     assert "No scheme would finish" in printed

@@ -16,7 +16,7 @@ from faultline.experiments.runs.point import explain
 from faultline.strategies.guarding import guard, is_foreign, text_of
 
 from tests.child_processes import output_of_python
-from tests.experiments.asking import in_a_process
+from tests.experiments.command_line import in_a_process
 
 SMALL = ["--set", "job.groups=24", "--set", "job.steps=30"]
 

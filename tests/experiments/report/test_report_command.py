@@ -17,7 +17,7 @@ from faultline.experiments.report.question import grid_text, notices
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep
 
-from tests.experiments.asking import Ask, in_a_process
+from tests.experiments.command_line import Cli, in_a_process
 from tests.experiments.report.conftest import copy_with_errors, report
 from tests.experiments.report.html_reading import Document, read_page
 
@@ -53,17 +53,17 @@ def test_the_answer_comes_first(page: Document) -> None:
 
 
 def test_an_axis_that_is_named_is_compared_as_schemes_are(
-    swept: Path, tmp_path: Path, ask: Ask
+    swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "page.html"
-    ask(swept, "--by", "failures.mtbf_s", "--price", "2.5", "-o", path)
+    cli(swept, "--by", "failures.mtbf_s", "--price", "2.5", "-o", path)
     page = read_page(path)
     assert "report sweep --by failures.mtbf_s --price 2.5 -o report.html" in page.text
     headings, first, *_ = page.tables["comparison-table"]
     assert "Thousand GPU-hours" in headings
     assert "MTBF of the system (s)" not in headings
     assert "MTBF = 1,200 s" in first[0]
-    message = ask.refused(swept, "--by", "failures.mtbf", "-o", path)
+    message = cli.refused(swept, "--by", "failures.mtbf", "-o", path)
     assert "did you mean 'failures.mtbf_s'?" in message
 
 
@@ -137,13 +137,13 @@ def test_a_page_reports_that_all_runs_failed(swept: Path, tmp_path: Path) -> Non
     assert page.unclosed == []
 
 
-def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, ask: Ask) -> None:
+def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, cli: Cli) -> None:
     """Nothing varies and nothing is compared: there is no table without a row."""
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[set]\n"job.steps" = 20\n', encoding="utf-8")
     sweep = tmp_path / "sweep"
     assert main(["sweep", str(grid), "-o", str(sweep), "--workers", "1"]) == 0
-    assert ask(sweep).strip() == str(sweep / "report.html")
+    assert cli(sweep).strip() == str(sweep / "report.html")
     page = read_page(sweep / "report.html")
     assert "The sweep has no other choice to compare it with." in page.text
     assert all(len(table) > 1 for table in page.tables.values())
@@ -160,7 +160,7 @@ def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, ask: As
     ],
 )
 def test_what_is_no_sweep_is_refused_in_one_line(
-    kind: str, printed: str, swept: Path, tmp_path: Path, ask: Ask
+    kind: str, printed: str, swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
     directory = tmp_path / kind
     manifest = (swept / "sweep.json").read_bytes()
@@ -172,7 +172,7 @@ def test_what_is_no_sweep_is_refused_in_one_line(
         (directory / "sweep.json").write_bytes(manifest)
     elif kind == "cut-off":
         (directory / "sweep.json").write_bytes(manifest[:-20])
-    message = ask.refused(directory, "-o", tmp_path / "page.html")
+    message = cli.refused(directory, "-o", tmp_path / "page.html")
     assert printed in message
     assert str(directory) in message
     assert not (tmp_path / "page.html").exists()
@@ -180,6 +180,6 @@ def test_what_is_no_sweep_is_refused_in_one_line(
 
 @pytest.mark.parametrize("name", ["", "no-such-folder/page.html"])
 def test_a_page_without_a_place_is_refused_in_one_line(
-    name: str, swept: Path, tmp_path: Path, ask: Ask
+    name: str, swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    assert f"--output {tmp_path / name}" in ask.refused(swept, "-o", tmp_path / name)
+    assert f"--output {tmp_path / name}" in cli.refused(swept, "-o", tmp_path / name)

@@ -30,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.child_processes import run_program
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.experiments.runs.in_process import (
     WHOLE,
     Invented,
@@ -225,14 +225,14 @@ def test_a_damaged_run_is_left_out_and_simulated_again(
     assert tables_in(results) == before
 
 
-def test_of_many_damaged_runs_a_few_are_named(tmp_path: Path, ask: Ask) -> None:
+def test_of_many_damaged_runs_a_few_are_named(tmp_path: Path, cli: Cli) -> None:
     plan = plan_of(tmp_path, GRID.replace("seeds = 2", "seeds = 25"))
     results = tmp_path / "results"
     sweep(plan, results, Invented(some_record))
     (results / PARQUET).unlink()
     for path in list((results / "runs").iterdir())[:30]:
         cut_off(path)
-    assert "10 more such files were ignored." in ask("compare", results)
+    assert "10 more such files were ignored." in cli("compare", results)
     _, printed = sweep(plan, results, again := Invented(some_record))
     assert len(again.simulated) == 30
     assert printed.count("; this run is executed again") == 20
@@ -264,12 +264,12 @@ def test_what_is_no_folder_is_not_taken_for_one(
 @pytest.mark.parametrize("name", [FILE, PARQUET, CSV])
 @pytest.mark.parametrize("damage", [into_a_link, into_a_folder, into_a_pipe])
 def test_what_is_no_file_of_a_sweep_is_refused(
-    damage: Callable[[Path], None], name: str, results: Path, plan: Plan, ask: Ask
+    damage: Callable[[Path], None], name: str, results: Path, plan: Plan, cli: Cli
 ) -> None:
     before = tables_in(results)
     path = results / name
     damage(path)
-    assert ask.all("compare", results)[0] == (2 if name == FILE else 0)
+    assert cli.all("compare", results)[0] == (2 if name == FILE else 0)
     with pytest.raises(UserError, match=f"{path}: a .*, not a regular file; remove it"):
         sweep(plan, results, again := Invented(some_record))
     path.rmdir() if path.is_dir() else path.unlink()
@@ -391,12 +391,12 @@ FORGERIES: dict[str, Callable[[pa.Table], pa.Table]] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_table_is_not_believed(forgery: str, results: Path, plan: Plan, ask: Ask) -> None:
+def test_a_forged_table_is_not_believed(forgery: str, results: Path, plan: Plan, cli: Cli) -> None:
     assert read_table(results, plan.manifest) is not None
     forged_table(results, FORGERIES[forgery])
     assert read_table(results, plan.manifest) is None
     for command in ("compare", "report", "plot"):
-        assert "Traceback" not in "".join(map(str, ask.all(command, results)))
+        assert "Traceback" not in "".join(map(str, cli.all(command, results)))
 
 
 def test_rows_are_counted_before_they_are_read(tmp_path: Path) -> None:
@@ -438,11 +438,11 @@ HOSTILE_PLANS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", HOSTILE_PLANS)
 def test_an_inconsistent_plan_is_reported_and_fixed(
-    name: str, results: Path, plan: Plan, ask: Ask
+    name: str, results: Path, plan: Plan, cli: Cli
 ) -> None:
     resealed(results / FILE, **HOSTILE_PLANS[name])
     for command in ("compare", "report", "plot"):
-        printed = ask.refused(command, results)
+        printed = cli.refused(command, results)
         assert printed.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
     before = tables_in(results)
     _, printed = sweep(plan, results, again := Invented(some_record))

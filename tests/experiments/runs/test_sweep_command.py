@@ -11,7 +11,7 @@ import pytest
 from faultline.experiments.commands import sweep as command
 from faultline.experiments.runs.table import read_sweep
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.experiments.runs.in_process import Invented, some_record
 from tests.experiments.runs.processes import (
     ENDLESS,
@@ -105,32 +105,32 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
 
 
 def test_a_sweep_prints_its_result_and_the_next_command(
-    grid: Path, tmp_path: Path, invented: Invented, ask: Ask
+    grid: Path, tmp_path: Path, invented: Invented, cli: Cli
 ) -> None:
     directory = tmp_path / "out"
-    assert ask.all(grid, "-o", directory)[1].splitlines() == [
+    assert cli.all(grid, "-o", directory)[1].splitlines() == [
         "grid: 40 runs simulated, 0 already there, 0 failed",
         f"tables: {directory}/table.parquet, {directory}/table.csv",
         f"next:   faultline compare {directory}",
         f"        faultline report {directory} -o report.html",
     ]
-    assert "0 runs simulated, 40 already there, 0 failed" in ask(grid, "-o", directory)
+    assert "0 runs simulated, 40 already there, 0 failed" in cli(grid, "-o", directory)
     assert len(invented.simulated) == 40
 
 
 def test_failed_runs_make_the_status_1_until_they_are_retried(
-    grid: Path, tmp_path: Path, invented: Invented, ask: Ask
+    grid: Path, tmp_path: Path, invented: Invented, cli: Cli
 ) -> None:
     words = [grid, "-o", tmp_path / "out"]
     invented.invent = lambda request: "crashed" if request.task.seed == 7 else some_record(request)
     for _ in range(2):
-        status, _, complaints = ask.all(*words)
+        status, _, complaints = cli.all(*words)
         assert status == 1
         assert complaints.splitlines()[-1] == (
             "faultline: 2 runs failed; the first: strategy.redundancy = 2, seed 7: crashed"
         )
     invented.invent = some_record
-    status, printed, _ = ask.all(*words, "--retry-failed")
+    status, printed, _ = cli.all(*words, "--retry-failed")
     assert status == 0
     assert "2 runs simulated, 38 already there, 0 failed" in printed
 
@@ -149,22 +149,22 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
     ],
 )
 def test_bad_options_are_reported_in_one_line(
-    options: list[str], printed: str, grid: Path, tmp_path: Path, ask: Ask
+    options: list[str], printed: str, grid: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    assert printed in ask.refused(grid, "-o", tmp_path / "out", *options)
+    assert printed in cli.refused(grid, "-o", tmp_path / "out", *options)
 
 
 def test_a_bad_grid_ends_with_status_2_and_makes_no_directory(
-    grid: Path, tmp_path: Path, invented: Invented, ask: Ask
+    grid: Path, tmp_path: Path, invented: Invented, cli: Cli
 ) -> None:
     grid.write_text(GRID.replace("[2, 3]", "[2, 99]"), encoding="utf-8")
-    message = ask.refused(grid, "-o", tmp_path / "out")
+    message = cli.refused(grid, "-o", tmp_path / "out")
     assert message.startswith(f"faultline: {grid}: point strategy.redundancy = 99: ")
     assert not (tmp_path / "out").exists()
 
 
 def test_limits_reach_the_executor(
-    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     seen = []
 
@@ -175,5 +175,5 @@ def test_limits_reach_the_executor(
 
     monkeypatch.setattr(command, "_executor", lambda arguments: Curious(some_record))
     limits = ["--time-limit", "10min", "--memory-limit", "4GB"]
-    assert ask.all(grid, "-o", tmp_path / "out", *limits)[0] == 0
+    assert cli.all(grid, "-o", tmp_path / "out", *limits)[0] == 0
     assert seen == [(600.0, 4_000_000_000)]

@@ -29,7 +29,7 @@ from faultline.experiments.studies.recovery.study import with_repeated
 from faultline.experiments.studies.step_time.published import cases
 from faultline.experiments.studies.step_time.study import QUANTITIES
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 ROOT = Path(__file__).parents[3]
 WITHIN = 0.05
@@ -108,13 +108,13 @@ def assert_all_are_claimed(name: str, simulated: list[Row]) -> None:
     ],
 )
 def test_the_rows_that_claims_name_are_simulated(
-    name: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`Ask.reproduced` checks the claims of every study that the command line runs."""
+    """`Cli.reproduced` checks the claims of every study that the command line runs."""
     # What operators did not publish is simulated in less time than for its figure.
     monkeypatch.setattr(scale, "DAYS", {gpus: days / 6 for gpus, days in scale.DAYS.items()})
     few = ("--seeds", "1") if "seeds" in load_study(name).scaled_by else ()
-    ask.reproduced(name, tmp_path, *few, "--workers", "1")
+    cli.reproduced(name, tmp_path, *few, "--workers", "1")
     table = pd.read_csv(tmp_path / "claims.csv")
     assert len(table) == len(listed(name))
     is_here = ~table.beside.fillna("docs/").str.startswith(ELSEWHERE)

@@ -38,13 +38,13 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
 
 
-def test_unknown_reproduction_is_refused_in_one_line(ask: Ask) -> None:
-    assert "did you mean 'spare'?" in ask.refused("reproduce", "spar")
+def test_unknown_reproduction_is_refused_in_one_line(cli: Cli) -> None:
+    assert "did you mean 'spare'?" in cli.refused("reproduce", "spar")
 
 
 def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
@@ -59,7 +59,7 @@ def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(all_studies()))
-def test_studies_state_which_options_they_use(name: str, ask: Ask) -> None:
+def test_studies_state_which_options_they_use(name: str, cli: Cli) -> None:
     """By their own text: what a study reads of its stage."""
     if name == "mecefo-convergence" and find_spec("jax") is None:
         pytest.skip("JAX is not installed")
@@ -71,7 +71,7 @@ def test_studies_state_which_options_they_use(name: str, ask: Ask) -> None:
     stated = {"full": ["--full"], "seeds": ["--seeds", "2"]}
     for option in stated.keys() - read:
         refusal = f"--{option}: has no effect on {name}; leave it out\n"
-        assert ask.refused("reproduce", name, *stated[option]).endswith(refusal)
+        assert cli.refused("reproduce", name, *stated[option]).endswith(refusal)
 
 
 def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
@@ -215,8 +215,8 @@ def test_schemes_have_the_same_failures() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
-    rows = ask.reproduced("spare", tmp_path, "--seeds", "2")
+def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    rows = cli.reproduced("spare", tmp_path, "--seeds", "2")
     assert all(list(row) == ROW_KEYS for row in rows)
     assert (tmp_path / "headline.csv").is_file()
     crossings = [row for row in rows if row["quantity"] == "crossing_mtbf_s"]

@@ -28,7 +28,7 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import Placement
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 DAY_S = 86_400.0
 
@@ -143,6 +143,6 @@ def test_survival_of_drawn_failures_is_the_closed_form(scheme: str, placement: P
 
 
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
-    results = ask.reproduced("gemini", tmp_path)
+def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    results = cli.reproduced("gemini", tmp_path)
     assert {row["scheme"] for row in results} >= {"gemini", "reft-8", "reft-16"}

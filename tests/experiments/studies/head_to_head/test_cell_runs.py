@@ -44,7 +44,7 @@ from faultline.strategies.registry import all_protections, all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
@@ -414,5 +414,5 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "stalls: time to train over" in capsys.readouterr().out
 
 
-def test_an_unknown_candidate_ends_in_one_line(ask: Ask) -> None:
-    assert "no such candidate" in ask.refused("head-to-head", "--schemes", "spear")
+def test_an_unknown_candidate_ends_in_one_line(cli: Cli) -> None:
+    assert "no such candidate" in cli.refused("head-to-head", "--schemes", "spear")

@@ -39,7 +39,7 @@ from faultline.strategies.takeover.node_costs import (
 )
 from matplotlib.figure import Figure
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 GPU_GB = 80.0
 
@@ -205,9 +205,9 @@ def test_what_the_measured_costs_show_of_attention_and_of_the_rank() -> None:
 
 @pytest.mark.paper("MeCeFO", "throughput drops of three systems", "reproduce-mecefo")
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
+def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     assert hours_of(Cell("mecefo", "7B", "low")) == 900
-    results = ask.reproduced("mecefo", tmp_path)
+    results = cli.reproduced("mecefo", tmp_path)
     drops = {(row["scheme"], row["setting"]): row for row in results if row["quantity"] == "drop"}
     for (system, setting), row in drops.items():
         if system == "mecefo" and row["published"] is not None:

@@ -15,26 +15,26 @@ from faultline.experiments.studies.mecefo_convergence import study
 from faultline.experiments.studies.mecefo_convergence.study import LOSSES, STEADY, Cell, plans_of
 from faultline.simulator.timeline import Event, EventKind
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 COMMAND = ("reproduce", "mecefo-convergence")
 
 
 def test_without_jax_one_line_names_what_to_install(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
-    printed = ask.refused("-o", str(tmp_path))
+    printed = cli.refused("-o", str(tmp_path))
     assert "JAX is not installed" in printed
     assert "pip install 'faultline-sim[numerics]'" in printed
 
 
 @pytest.mark.slow
 @pytest.mark.paper("MeCeFO", "convergence under take-overs", "reproduce-mecefo-convergence")
-def test_the_quick_study(ask: Ask, tmp_path: Path) -> None:
+def test_the_quick_study(cli: Cli, tmp_path: Path) -> None:
     """More approximate gradients, more steps, and a loss between those of exact and none."""
     pytest.importorskip("jax")
-    status, out, _ = ask.all("--seeds", "2", "-o", str(tmp_path), "--json")
+    status, out, _ = cli.all("--seeds", "2", "-o", str(tmp_path), "--json")
     assert status == 0
     rows = pd.DataFrame(json.loads(out))
     changed = rows[(rows.quantity == "change of the held-out loss")].set_index(

@@ -23,7 +23,7 @@ from faultline.experiments.studies.ntp.failures import (
 from faultline.experiments.studies.ntp.setting import resharding_table, study_job
 from faultline.strategies.nonuniform.replica_plan import Scheme
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 HALF_A_POINT = 0.005
 FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
@@ -151,8 +151,8 @@ def test_rows_and_the_sentence(losses: pd.DataFrame, traces: pd.DataFrame) -> No
 
 
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
-    rows = ask.reproduced("ntp", tmp_path, "--seeds", "2")
+def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    rows = cli.reproduced("ntp", tmp_path, "--seeds", "2")
     assert {row["quantity"] for row in rows if row["published"] is not None} >= {
         "available_domains",
         "lost_throughput",

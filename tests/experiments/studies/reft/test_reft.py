@@ -16,7 +16,7 @@ from faultline.experiments.studies.stage import Stage
 from faultline.strategies.protection.reft import Reft
 from matplotlib.figure import Figure
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 
 @pytest.mark.paper("REFT", "times to 10 % loss", "reproduce-reft")
@@ -123,8 +123,8 @@ def test_figures_and_sentences_come_from_the_tables(
 
 @pytest.mark.paper("REFT", "iteration times and saving", "reproduce-reft")
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
-    results = ask.reproduced("reft", tmp_path, "--seeds", "2")
+def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    results = cli.reproduced("reft", tmp_path, "--seeds", "2")
     names = [(row["quantity"], row["scheme"], row["setting"]) for row in results]
     assert len(names) == len(set(names))
     found = {name: row["simulated"] for name, row in zip(names, results, strict=True)}

@@ -28,7 +28,7 @@ from faultline.simulator.durations import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 
 CASES = {case.label: case for case in cases()}
 SMALL = ("A1 1.7B", "A1 3.6B", "A1 7.5B", "A1 18.4B")
@@ -280,8 +280,8 @@ def test_hidden_values_stay_hidden() -> None:
 
 @pytest.mark.paper("Megatron-LM and others", "33 published steps", "reproduce-step-time")
 @pytest.mark.slow
-def test_the_whole_study_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
-    rows = ask.reproduced("step-time", tmp_path)
+def test_the_whole_study_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    rows = cli.reproduced("step-time", tmp_path)
     settings = {row["setting"] for row in rows}
     assert set(CASES) <= settings
     errors = {row["scheme"]: row["simulated"] for row in rows if row["quantity"] == "mean error"}

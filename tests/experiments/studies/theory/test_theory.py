@@ -44,7 +44,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tests.experiments.asking import Ask
+from tests.experiments.command_line import Cli
 from tests.experiments.studies.theory.monte_carlo import (
     AGES,
     GROUPS,
@@ -281,9 +281,9 @@ def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_comparison_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
+def test_the_whole_comparison_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     """Mean failures within 0.2 % (standard error), the derived forms within 0.7 % everywhere."""
-    rows = ask.reproduced("theory", tmp_path, "--seeds", "2")
+    rows = cli.reproduced("theory", tmp_path, "--seeds", "2")
     counted = [row for row in rows if row["quantity"] == "mean_failures"]
     assert len(counted) > 100
     assert all(row["high"] - row["simulated"] < 1.96 * 0.002 * row["simulated"] for row in counted)

@@ -1,4 +1,4 @@
-"""The command line, asked in the process of the tests or in one of its own."""
+"""Commands of ``faultline``, run in the process of the tests or in another one."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tests.child_processes import run_python
 
 
 def in_a_process(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run ``faultline`` in a process of its own; options are those of `subprocess.run`."""
+    """Run ``faultline`` in another process; options are those of `subprocess.run`."""
     return run_python("-m", "faultline.experiments.cli", *words, **options)
 
 
-class Ask:
-    """Runs ``faultline``, and tells what it prints; calls begin with the words of `before`."""
+class Cli:
+    """Runs ``faultline`` and returns its output; each command begins with the words of `before`."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *before: str) -> None:
         self.capsys, self.before = capsys, before
 
     def all(self, *words: object) -> tuple[int, str, str]:
-        """Return the status, and what was printed on both streams."""
+        """Return the exit status, the standard output and the standard error."""
         self.capsys.readouterr()
         try:
             status = main([*self.before, *map(str, words)])
-        except SystemExit as exit_:  # argparse's own way
+        except SystemExit as exit_:  # argparse exits
             status = int(exit_.code or 0)
         return (status, *self.capsys.readouterr())
 
     def __call__(self, *words: object) -> str:
-        """Return what a command prints that must succeed without a complaint."""
+        """Return the output of a command, which must succeed without a message."""
         status, out, err = self.all(*words)
         assert (status, err) == (0, "")
         return out
 
     def json(self, *words: object) -> Any:
-        """Return what a command tells programs."""
+        """Return the JSON of a command."""
         return json.loads(self(*words, "--json"))
 
     def refused(self, *words: object) -> str:
-        """Return the one line that a command says that must fail."""
+        """Return the one line of a command's message, which must fail with status 2."""
         status, out, err = self.all(*words)
         assert (status, out) == (2, "")
         assert err.count("\n") == 1
@@ -55,9 +55,9 @@ class Ask:
         return err
 
     def reproduced(self, study: str, folder: Path, *words: object) -> list[dict[str, Any]]:
-        """Return the rows of a study, which has drawn all its charts into a folder.
+        """Return the rows of a study, after checks of its charts and claims.
 
-        What its claims name has been simulated.
+        The folder must have all charts of the study, and rows for all its claims.
         """
         status, out, _ = self.all("reproduce", study, *words, "--json", "-o", folder)
         assert status == 0
