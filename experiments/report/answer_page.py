@@ -201,7 +201,7 @@ def _measure(found: _Found) -> str:
     """Return which input to measure first, its worth, and where it changes the advice."""
     worth = next((one for one in found.information if one.value.low > 0.0), None)
     if worth is None:
-        return "To measure any single input is not worth a time that these samples show."
+        return "No single input is worth measuring: in these samples, knowing it saves no time."
     label, turns = found.scales[worth.name].label, found.turns(worth.name)
     text = f"Measure first: {label}; to know it is worth {time_text(worth.value.mean)}"
     return f"{text} ({turns})." if turns else f"{text}."
