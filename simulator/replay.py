@@ -249,8 +249,7 @@ class ReplayEngine(BesideCopies):
                 end_s = max(end_s, start_s + size * times.slowest_s(computing, stacks))
         else:
             if finishing is None:
-                lacking = down.union(timed)
-                counts = Counter(each for group, each in patch.items() if group not in lacking)
+                counts = _groups_by_stacks(patch, down.union(timed))
             else:
                 counts = Counter(patch.get(group, 1) for group in finishing)
             for stacks, groups in counts.items():
@@ -357,7 +356,7 @@ class ReplayEngine(BesideCopies):
         members, dropped, carried_on, recovery, reports_failures = phase
         clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
         hit = (*dropped, *carried_on) if carried_on else dropped
-        failed = self._unreported_failures(hit)
+        failed = self._unreported_failures(hit) if times.depends_on_failures else ()
         for group in hit:
             clocks.take(group, now_s)
         self._down.difference_update(hit)
@@ -528,3 +527,10 @@ class ReplayEngine(BesideCopies):
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]
         heapify(self._upcoming)
+
+
+def _groups_by_stacks(patch: Mapping[int, int], lacking: set[int]) -> Counter[int]:
+    """Return how many groups of a patch, other than those lacking, compute each number of types."""
+    if not lacking:
+        return Counter(patch.values())
+    return Counter(stacks for group, stacks in patch.items() if group not in lacking)

@@ -56,6 +56,7 @@ class Response:
     def __init__(self, work: Work, conditions: Conditions) -> None:
         self._work, self._conditions = work, conditions
         self._settings = work.slow_response
+        self.is_active = self._settings is not None
         remedies = self._settings.policy.remedies if self._settings else ()
         self.taken: dict[str, int] = {one.name: 0 for one in remedies}
         self._lost_s: dict[RemedyName, float] = {one.name: 0.0 for one in remedies}

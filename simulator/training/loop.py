@@ -220,15 +220,14 @@ class Training:
         if state.disturbed:
             return None
         until_s = min(
-            until_s,
-            self._limit_s,
-            state.hits.next_repair_s,
-            state.conditions.next_change_s,
-            state.response.quiet_until_s(now_s),
+            until_s, self._limit_s, state.hits.next_repair_s, state.conditions.next_change_s
         )
         # Shares of a batch add up to whole batches except for rounding.
         steps_left = ceil(state.batches_left() / step.costs.batches.trained)
-        at_most = min(due_step - done, steps_left, state.response.quiet_steps())
+        at_most = min(due_step - done, steps_left)
+        if state.response.is_active:
+            until_s = min(until_s, state.response.quiet_until_s(now_s))
+            at_most = min(at_most, state.response.quiet_steps())
         if at_most < 1 or until_s <= now_s:
             return None
         saves = state.saves_every and self._saves_between(step, int(at_most), steps_left)
@@ -246,7 +245,7 @@ class Training:
             return None
         if state.conditions.storage_back_s > self.progress.now_s:
             return None
-        if state.response.quiet_steps() < inf:
+        if state.response.is_active and state.response.quiet_steps() < inf:
             return None
         return Saves(step.compute.members[0], every, steps_left)
 

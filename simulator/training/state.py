@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faultline.simulator.conditions import Conditions
+from faultline.simulator.conditions import UNDISTURBED, Conditions
 from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
@@ -105,10 +105,11 @@ class TrainingState:
 
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
-        slow = self.response.slowdown(self.plan)
+        slow = self.response.slowdown(self.plan) if self.conditions.slow else UNDISTURBED
         step = StepPhases(self.plan, self.work, self.conditions.parts_down, slow, self.step)
-        sound_s = step.costs.nominal_s / step.compute.slow.slowest
-        self.response.follow(self.plan, sound_s, slow)
+        if self.response.is_active:
+            sound_s = step.costs.nominal_s / step.compute.slow.slowest
+            self.response.follow(self.plan, sound_s, slow)
         return step
 
     @property
@@ -139,7 +140,8 @@ class TrainingState:
         if costs.raised_power_s:
             progress.raised_power_s += steps * costs.raised_power_s
         progress.simulated_steps += steps
-        self.response.count_steps(steps)
+        if self.response.is_active:
+            self.response.count_steps(steps)
         progress.stack_computations += steps * costs.types
 
     def book_quiet_steps(
