@@ -356,7 +356,7 @@ class ReplayEngine(BesideCopies):
         members, dropped, carried_on, recovery, reports_failures = phase
         clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
         hit = (*dropped, *carried_on) if carried_on else dropped
-        failed = self._unreported_failures(hit) if times.depends_on_failures else ()
+        failed = self._unreported_failures(hit)
         for group in hit:
             clocks.take(group, now_s)
         self._down.difference_update(hit)

@@ -27,7 +27,7 @@ from tests.experiments.planner.small_jobs import SMALL, STATED, STORAGE, small
 
 
 def test_days_count_the_simulated_step_time() -> None:
-    """Days are of the step that SimGrid runs, not of the compute that nobody stated."""
+    """The scenario states no compute, so that days follow from the step that SimGrid simulates."""
     situation = read_situation("llama3-70b-hgx")
     question = resolve(load_scenario("llama3-70b-hgx"))
     assert question.step is not None
@@ -50,7 +50,7 @@ def test_gpus_scale_the_failures_and_leave_the_groups() -> None:
     assert scaled.scenario.failures.mtbf_s == pytest.approx(6 * own.scenario.failures.mtbf_s)
     assert scaled.scenario.job.groups == own.scenario.job.groups
     assert scaled.scenario.job.gpus_of_group == 500
-    # Recoveries that nobody states are those of other GPUs; all else takes as long.
+    # Recoveries depend on the number of GPUs; all other times stay.
     assert replace(scaled.durations, recovery=own.durations.recovery) == own.durations
     assert any("scaled with 1 / GPUs" in text for text in scaled.assumptions)
 
