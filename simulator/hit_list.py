@@ -7,8 +7,8 @@ from heapq import heappop, heappush
 from math import inf
 
 from faultline.simulator.failures.failure import Failure, Level
-from faultline.simulator.job import Work
-from faultline.simulator.spare_pool import is_over
+from faultline.simulator.job import Rules, Work
+from faultline.simulator.reserve import is_over
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.recovery import Recovery
 
@@ -28,11 +28,11 @@ class HitList:
         When the next repaired component returns, in seconds; infinite if it waits for a restart.
     """
 
-    def __init__(self, strategy: Strategy, work: Work) -> None:
+    def __init__(self, strategy: Strategy, work: Work, rules: Rules) -> None:
         self.tracks_components = strategy.tracks_components
         self.outlive_restarts = strategy.tracks_components and not strategy.restart_replaces
         self.next_repair_s = inf
-        self._strategy = strategy
+        self._strategy, self._rules = strategy, rules
         self._layout = work.layout
         self._repair_s, self._standby_s = work.repair_s, work.standby_s
         self._under_repair: list[tuple[float, Hit]] = []
@@ -148,6 +148,9 @@ class HitList:
         return hit
 
     def _repaired_s(self, failure: Failure) -> float:
+        """Return when a component works again; at once if its processes alone have failed."""
+        if not self._rules.stops_machine(failure):
+            return failure.time_s
         repair_s = self._repair_s if failure.repair_s is None else failure.repair_s
         return failure.time_s + repair_s
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
@@ -11,7 +12,12 @@ from faultline.simulator.conditions import UNDISTURBED, Disturbances, Slowdown
 from faultline.simulator.courses import Courses
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes, StorageTimes
 from faultline.simulator.failures.clocks import ClockRule
-from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.failures.failure import (
+    Failure,
+    JobLayout,
+    Transient,
+    stops_machine,
+)
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
@@ -31,7 +37,6 @@ FailureWhileWaiting = Literal["surfaces", "absorbed"]
 Resume = Literal["redo", "after"]
 FailedWriter = Literal["skips", "replaced"]
 Rejoin = Literal["at-restart", "at-checkpoint"]
-Transient = Literal["replaced", "in-place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,19 @@ class Work:
     give_up_after_restarts: int = 1000
     # Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
     spare_groups: int = 0
-    # Seconds from the moment a failure is noticed until the group could rejoin.
+    # Seconds of a repair that the failure does not state.
     repair_s: float = 0.0
+    # Seconds until a dropped group runs on other machines; infinite if there are none but counted
+    # standbys and spare groups.
+    replacement_s: float = inf
     # The tiers that keep snapshots taken in the background, the fastest to load first.
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None  # Which hosts the groups are on; needed if there are tiers.
     standbys: int = 0  # Standby machines, outside of the job, that replace failed ones.
-    replenish_s: float = 0.0  # Seconds until a used standby is replaced by another.
+    # Seconds until another machine replaces a used standby; None if the failed machine does, once
+    # it is repaired.
+    replenish_s: float | None = None
+    standby_repair_s: float = 0.0  # Seconds to repair a standby that fails while standing by.
     standby_s: float = 0.0  # Seconds until a standby is in its place.
     # Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
@@ -300,6 +311,10 @@ class Rules:
     rejoin: Rejoin = "at-restart"
     # Whether a restart moves to other machines even if only software has failed.
     transient: Transient = "replaced"
+
+    def stops_machine(self, failure: Failure) -> bool:
+        """Return whether a failure stops machines, rather than processes alone."""
+        return stops_machine(failure.kind, failure.level, self.transient)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,9 +70,14 @@ class QuietSteps(NamedTuple):
 
 
 class Inquiry(NamedTuple):
-    """The job requests the failures of these groups by now; this takes no time."""
+    """The job requests failures of these groups by now; this takes no time.
+
+    It gets the first failure of each group that no phase has dealt with, or all of them after
+    `since_s`, in seconds of simulated time.
+    """
 
     groups: tuple[int, ...]
+    since_s: float | None = None
 
 
 class AllReduce(NamedTuple):
@@ -198,7 +203,7 @@ class Outcome(NamedTuple):
     failures : tuple of (float, int)
         Restart: time and group of the failures that happened during it.
     struck : sequence of Failure
-        Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last of
+        Inquiry: the failures. Reconfigure, Restart: the failures since the last of
         these phases, in no order, if requested. Failures of groups that were down are left out.
     phases : tuple of (str, float)
         Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases with known times.

@@ -348,9 +348,8 @@ class ReplayEngine(BesideCopies):
         return any_failed
 
     def _inquire(self, phase: Inquiry) -> Outcome:
-        due_s, now_s = self._next_failure_s, self.now_s
-        struck = [self.clocks.due(group) for group in phase.groups if due_s[group] <= now_s]
-        return Outcome(self.now_s, struck=[failure for failure in struck if failure is not None])
+        struck = self.clocks.happened(phase.groups, self.now_s, phase.since_s)
+        return Outcome(self.now_s, struck=struck)
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         members, dropped, carried_on, recovery, reports_failures = phase

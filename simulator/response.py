@@ -131,14 +131,14 @@ class Response:
 
         return next_remedy(self._settings.policy, self._lost_so_far_s(), helps)
 
-    def take(self, remedy: Remedy, now_s: float) -> int:
-        """Apply a remedy; return how many parts it evicts."""
+    def take(self, remedy: Remedy, now_s: float) -> frozenset[Failure]:
+        """Apply a remedy; return the parts that it evicts."""
         self._book_lost_time()
         self._lost_s[remedy.name] = 0.0
         self.taken[remedy.name] += 1
         before, found = self._mitigations, self._found(now_s)
         self._mitigations = self._with(remedy, found)
-        return len(self._mitigations.evicted - before.evicted)
+        return self._mitigations.evicted - before.evicted
 
     def _book_lost_time(self) -> None:
         self._lost_s, self._steps = self._lost_so_far_s(), 0

@@ -11,10 +11,10 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.phases import key_of_recovery
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.job.durations import hardware_of
+from faultline.experiments.job.failure_model import mean_repair_s
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import (
     ResolvedJob,
-    awaited_repair_s,
     awaits_repairs,
     resolve,
 )
@@ -149,7 +149,7 @@ def _phases(resolved: ResolvedJob, recovery: Recovery) -> list[RecoveryPhase]:
     sourced = [phase._replace(source=_source(scenario, phase, recovery.kind)) for phase in phases]
     if not waits:
         return sourced
-    repair_s = awaited_repair_s(scenario, resolved.failures)
+    repair_s = mean_repair_s(scenario, resolved.failures)
     source = _REPAIRED if repair_s == scenario.rejoin.repair_s else _REPAIRED_BY_CAUSE
     return [RecoveryPhase("repair", repair_s, source=source), *sourced]
 

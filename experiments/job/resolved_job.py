@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from faultline.experiments.config.errors import UserError
@@ -106,20 +107,16 @@ class ResolvedJob:
         return jitter_of_passes(self.scenario, simulated=self.step is not None)
 
     @property
-    def _return_s(self) -> float:
-        """Time until a machine or a dropped group is back, in seconds.
+    def _replacement_s(self) -> float:
+        """Seconds until a dropped group starts on other machines, as in a restart.
 
-        On a shared cluster (``recovery.shortage``) a dropped group starts on other machines, as in
-        a restart, unless its own are repaired sooner.
+        They are free machines, or those of a shared cluster (``recovery.shortage``).
         """
         scenario, prices = self.scenario, self.durations.recovery
-        repair_s = scenario.rejoin.repair_s
-        is_shared = scenario.recovery.shortage != "wait" and not prices.states(RESTART)
-        replaces = strategy_class(scenario.strategy.name).restart_replaces
-        if scenario.rejoin.when != "at-checkpoint" or not (is_shared and replaces):
-            return repair_s
-        elsewhere_s = prices.duration_s(RESTART.without_standbys()) - prices.detect_s
-        return min(repair_s, elsewhere_s)
+        if free_machines_of(scenario) is None and scenario.recovery.shortage == "wait":
+            return inf
+        needed = RESTART.without_standbys()
+        return prices.duration_s(needed) - (0.0 if prices.states(needed) else prices.detect_s)
 
     @property
     def sources(self) -> dict[str, Source]:
@@ -204,7 +201,7 @@ class ResolvedJob:
 
     def job(self, seed: int) -> Job:
         """Return the job for one seed."""
-        table, replenish_s = self.scenario.job, self.scenario.recovery.replenish_s
+        table, usual_s = self.scenario.job, self.scenario.rejoin.repair_s
         due = self.checkpoint_policy()
         detours = detour_times(self.scenario, self.step)
         writes = {}
@@ -223,11 +220,13 @@ class ResolvedJob:
             table.time_limit_s,
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
-            self._return_s,
+            usual_s,
+            self._replacement_s,
             self.protected.tiers(due, self.snapshot_interval_steps, simulated="storage" in writes),
             job_layout(self.scenario),
             self.standbys,
-            self.scenario.rejoin.repair_s if replenish_s is None else replenish_s,
+            self.scenario.recovery.replenish_s,
+            mean_repair_s(self.scenario, self.failures),
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
             self.durations.rings or member_times(self.scenario, self.step),
@@ -376,12 +375,6 @@ def awaits_repairs(scenario: Scenario) -> bool:
     return scenario.recovery.price("hardware") == "repaired" or not has_others
 
 
-def awaited_repair_s(scenario: Scenario, failures: FailureModel) -> float:
-    """Return the mean repair time that a restart waits for, in seconds."""
-    usual_s = scenario.rejoin.repair_s
-    return mean_repair_s(failures, usual_s) if scenario.rejoin.when == "at-restart" else usual_s
-
-
 def restart_with_repairs_s(
     scenario: Scenario, durations: Durations, failures: FailureModel, needed: Recovery = RESTART
 ) -> float:
@@ -389,7 +382,7 @@ def restart_with_repairs_s(
     if not (needed.replaces_hardware and awaits_repairs(scenario)):
         return durations.restart_s(needed)
     alone_s = durations.restart_s(replace(needed, replaces_hardware=False))
-    return alone_s + awaited_repair_s(scenario, failures)
+    return alone_s + mean_repair_s(scenario, failures)
 
 
 def _restart_of(scenario: Scenario) -> Recovery:

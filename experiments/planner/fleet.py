@@ -19,8 +19,11 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.durations import gpus_per_machine
-from faultline.experiments.job.failure_model import failure_model
-from faultline.experiments.job.resolved_job import awaited_repair_s
+from faultline.experiments.job.failure_model import (
+    failure_model,
+    mean_repair_s,
+    mean_under_repair,
+)
 from faultline.experiments.planner.advice import choice_data, pair_name
 from faultline.experiments.planner.over_priors import leading_lines
 from faultline.experiments.planner.plan import make_plan
@@ -146,8 +149,9 @@ def split_fleet(
     whole = at(most, 0, mtbf_s)
     # Failures of a trace happen when they happened, whatever the number of groups.
     every_s = None if whole.scenario.failures.model == "trace" else whole.mtbf_s
-    repair_s = awaited_repair_s(whole.scenario, failure_model(whole.scenario))
-    under_repair = repair_s / whole.mtbf_s
+    failures = failure_model(whole.scenario)
+    repair_s = mean_repair_s(whole.scenario, failures)
+    under_repair = mean_under_repair(whole.scenario, failures)
     enough = int(poisson.ppf(_ENOUGH, under_repair))
     sizes = splits_of(machines, per_machine, job.gpus_of_group, 2 * enough)
     situations = [at(groups, standbys, every_s) for groups, standbys in sizes]

@@ -20,10 +20,9 @@ from faultline.experiments.job.durations import (
     recovery_prices,
     standbys_of,
 )
-from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
+from faultline.experiments.job.failure_model import failure_model, mean_repair_s, stated_mtbf_s
 from faultline.experiments.job.platform_files import platform_size_text
 from faultline.experiments.job.resolved_job import (
-    awaited_repair_s,
     awaits_repairs,
     open_job,
     restart_with_repairs_s,
@@ -63,7 +62,7 @@ class Situation:
         scenario, table = self.scenario, self.scenario.recovery
         standbys, free = standbys_of(scenario), free_machines_of(scenario)
         hardware = table.price("hardware")
-        repair = _REPAIR.format(time_text(awaited_repair_s(scenario, failure_model(scenario))))
+        repair = _REPAIR.format(time_text(mean_repair_s(scenario, failure_model(scenario))))
         if hardware == "in-place":
             return "the same machines are used after a failure (recovery.hardware)"
         if awaits_repairs(scenario):

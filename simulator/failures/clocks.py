@@ -58,6 +58,20 @@ class FailureClocks(ABC):
         """Return the next failure of a group; None if it never fails again."""
 
     @abstractmethod
+    def due_until(self, group: int, until_s: float) -> Sequence[Failure]:
+        """Return the due failures of a group up to `until_s`; none of them is taken."""
+
+    def happened(
+        self, groups: Sequence[int], now_s: float, since_s: float | None = None
+    ) -> list[Failure]:
+        """Return the first due failure of each group by now, or all after `since_s`."""
+        next_s = self.next_failure_s
+        struck = [self.due_until(group, now_s) for group in groups if next_s[group] <= now_s]
+        if since_s is None:
+            return [failures[0] for failures in struck]
+        return [one for failures in struck for one in failures if one.time_s > since_s]
+
+    @abstractmethod
     def take(self, group: int, noticed_s: float) -> None:
         """Take a due failure, noticed at `noticed_s`, and set the clock to the next one."""
 
@@ -126,6 +140,22 @@ class RenewalClocks(FailureClocks):
     def due(self, group: int) -> Failure:
         return self._failure(self.next_failure_s[group], group, self._taken[group])
 
+    def due_until(self, group: int, until_s: float) -> Sequence[Failure]:
+        time_s, index = self.next_failure_s[group], self._taken[group]
+        due = []
+        while time_s <= until_s:
+            due.append(self._failure(time_s, group, index))
+            if self._from_detection:
+                # The next interval begins when this failure is noticed.
+                break
+            ahead = len(due)
+            block = self._blocks[group] or self._next_block(group)
+            if ahead > len(block):
+                # Intervals are used from the end.
+                block = self._blocks[group] = self._next_block(group) + block
+            time_s, index = time_s + block[-ahead], index + 1
+        return due
+
     def take(self, group: int, noticed_s: float) -> None:
         happened_s, index = self.next_failure_s[group], self._taken[group]
         self._struck.append((happened_s, group, index))
@@ -193,6 +223,7 @@ class EventClocks(FailureClocks):
         self._ahead: list[deque[Failure]] = [deque() for _ in range(groups)]
         self._struck: list[Failure] = []
         self._recurring: dict[int, Failure] = {}
+        self._read_until_s = -inf
         self.failures = 0
         self.failures_while_down = 0
         self.failures_by_cause = dict.fromkeys(causes, 0)
@@ -205,6 +236,11 @@ class EventClocks(FailureClocks):
     def due(self, group: int) -> Failure | None:
         ahead = self._ahead[group]
         return ahead[0] if ahead else None
+
+    def due_until(self, group: int, until_s: float) -> Sequence[Failure]:
+        while self._read_until_s <= until_s and self._read_batch():
+            pass
+        return [failure for failure in self._ahead[group] if failure.time_s <= until_s]
 
     def take(self, group: int, noticed_s: float) -> None:
         self.take_at_occurrence(group)
@@ -252,6 +288,7 @@ class EventClocks(FailureClocks):
         """Distribute the next batch to the groups; return False if there is none."""
         batch = next(self._batches, None)
         for failure in batch or ():
+            self._read_until_s = failure.time_s
             for group in failure.groups:
                 self._ahead[group].append(failure)
         return batch is not None

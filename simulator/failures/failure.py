@@ -85,6 +85,18 @@ def kind_error(level: Level, kind: Kind, has_factor: bool) -> str | None:
     return None
 
 
+Transient = Literal["replaced", "in-place"]
+"""Whether failures of software are taken for broken machines, which are replaced."""
+
+
+def stops_machine(kind: Kind, level: Level, transient: Transient) -> bool:
+    """Return whether a failure stops machines, rather than processes alone.
+
+    After a failure of software of the whole job, no machine is known to be at fault.
+    """
+    return kind != "software" or (transient == "replaced" and level != "job")
+
+
 LEVELS: tuple[Level, ...] = get_args(Level)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -182,15 +194,20 @@ class JobLayout:
         last = min((index + 1) * size, self.gpus) - 1
         return range(index * size // self.gpus_per_group, last // self.gpus_per_group + 1)
 
-    def machines_of(self, failure: Failure) -> int:
-        """Return the number of machines that a failure stops: all hosts with GPUs on its component.
+    def hosts_of(self, failure: Failure) -> range:
+        """Return the hosts with GPUs on the component of a failure.
 
-        The failure of a group stops one machine.
+        A component that stops no GPU has the first host of the first affected group.
         """
-        if failure.level == "group":
-            return 1
         gpus = self.gpus_of(failure.level, failure.number)
-        return (gpus[-1] // self.gpus_per_host - gpus[0] // self.gpus_per_host + 1) if gpus else 1
+        if not gpus:
+            return self.hosts_of_group(failure.groups[0])[:1]
+        return range(gpus[0] // self.gpus_per_host, gpus[-1] // self.gpus_per_host + 1)
+
+    def hosts_of_group(self, group: int) -> range:
+        """Return the hosts with GPUs of a group."""
+        gpus = self.gpus_of("group", group)
+        return range(gpus[0] // self.gpus_per_host, gpus[-1] // self.gpus_per_host + 1)
 
     def hosts_losing_memory(self, failure: Failure) -> range:
         """Return the hosts whose memory is lost by a failure.
@@ -200,8 +217,7 @@ class JobLayout:
         """
         if failure.kind not in ("hardware", "preemption"):
             return range(0)
-        gpus = self.gpus_of(failure.level, failure.number)
-        return range(gpus[0] // self.gpus_per_host, gpus[-1] // self.gpus_per_host + 1)
+        return self.hosts_of(failure)
 
     def groups_losing_memory(self, failure: Failure) -> range:
         """Return the groups with GPUs on the hosts whose memory is lost by a failure."""

@@ -463,10 +463,9 @@ class SimgridEngine:
         return not fired
 
     def _inquire(self, phase: Inquiry) -> Outcome:
-        due_s, now_s = self.clocks.next_failure_s, simgrid.Engine.clock
-        struck = [self.clocks.due(group) for group in phase.groups if due_s[group] <= now_s]
-        known = [failure for failure in struck if failure is not None]
-        return Outcome(simgrid.Engine.clock, struck=known)
+        now_s = simgrid.Engine.clock
+        struck = self.clocks.happened(phase.groups, now_s, phase.since_s)
+        return Outcome(now_s, struck=struck)
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         failed = [self.clocks.due(group) for group in (*phase.dropped, *phase.carried_on)]

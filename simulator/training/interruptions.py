@@ -47,7 +47,7 @@ class Interruptions:
         state, now_s = self._state, self._state.progress.now_s
         evicted = state.response.take(remedy, now_s)
         if remedy.name == "restart":
-            self._machines.add_failed([now_s + state.work.repair_s] * evicted)
+            self._machines.lose(evicted)
             yield from self._saver.save()
             yield from self._restarter.restart_unbroken(is_expected=True)
             return
@@ -84,7 +84,7 @@ class Interruptions:
             # If maintenance was announced, the job saves its state first.
             if failure.lasts_s > 0.0:
                 yield from self._saver.save()
-            self._machines.add_lost_to((failure,))
+            self._machines.lose((failure,))
             yield from restarter.restart_unbroken(is_expected=True)
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:

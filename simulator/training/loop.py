@@ -7,7 +7,6 @@ yields phases and is sent their outcomes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from itertools import chain
 from math import ceil, inf
 
 from faultline.simulator.failures.failure import Failure
@@ -214,7 +213,7 @@ class Training:
             due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
         if down and memory.holds_last_step and state.readmits:
             # After each step groups may come back.
-            until_s = min(until_s, self.machines.groups.next_ready_s)
+            until_s = min(until_s, self.machines.next_return_s)
         if not memory.slots:
             state.due_step, state.due_s = due_step, until_s
         if state.disturbed:
@@ -290,8 +289,7 @@ class Training:
             step = state.step
             diagnosed_s = yield from self.restarter.recover(recovery, dropped, carried_on)
             if state.readmits:
-                by_standbys = len(replaced.intersection(dropped))
-                machines.drop_groups(len(dropped), by_standbys, diagnosed_s)
+                machines.drop(dropped, replaced, diagnosed_s)
             optimizer.recovered(progress.now_s)
             if patch:
                 yield from self._patch(verdict)
@@ -308,10 +306,7 @@ class Training:
 
     def _count_lost(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
         """Count machines lost to failures; return the groups that are replaced at once."""
-        machines, hits = self.machines, self.state.hits
-        lost = machines.lost_to(struck)
-        replaced = machines.replace_at_once(missing, struck, lost)
-        machines.add_failed(chain.from_iterable(lost.values()))
+        hits, replaced = self.state.hits, self.machines.count_lost(missing, struck)
         if hits.tracks_components:
             hits.strike(missing, struck, self.progress.now_s, replaced)
         return replaced

@@ -1,26 +1,52 @@
-"""Machines that replace failed ones: standbys, free machines, and repaired ones."""
+"""Machines of a job: which places are vacant, and which machines fill them.
+
+The job has a place per machine. The machine in it works, or the place is vacant and its failed
+machine is under repair. A vacant place is filled by a standby, a free machine or its own machine,
+whichever is ready first. The failed machine takes the role of the one that has replaced it, so that
+the number of machines never changes (`Machines.count`). If free machines are not counted, those of
+a shared cluster take the places, and the cluster gets the failed ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Collection, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
 from math import inf
+from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.phases import Inquiry, Outcome, Phase, Stall
-from faultline.simulator.spare_pool import SparePool, is_over
+from faultline.simulator.reserve import Reserve, is_over
 from faultline.simulator.training.state import TrainingState
 from faultline.strategies.recovery import Recovery
 
 
+class MachineCount(NamedTuple):
+    """Machines by where they are; standbys and free machines under repair count as such."""
+
+    in_job: int
+    standing_by: int
+    free: int
+    under_repair: int
+
+
+@dataclass(slots=True)
+class _Absence:
+    """A dropped group: it returns from `not_before_s` on, once its places are filled."""
+
+    not_before_s: float  # In seconds of simulated time.
+    places: Collection[int]  # Places that were vacant when it left.
+
+
 class Machines:
-    """Counts the machines of a job, and those that may replace them.
+    """Moves machines between the job, the reserves and repair.
+
+    A failure's own repair time, if it states one, holds for its machine, whatever that machine is
+    used for next.
 
     Attributes
     ----------
-    groups : SparePool
-        Hardware for whole groups, for jobs whose groups rejoin at checkpoints.
     identifies_failures : bool
         Whether the failures have to be known before the scheme decides about a step.
     is_counted : bool
@@ -30,151 +56,270 @@ class Machines:
     def __init__(self, state: TrainingState) -> None:
         work, rules = state.work, state.rules
         self._state = state
-        self.groups = SparePool(work.spare_groups, work.repair_s)
         lives = work.standby_lives
-        self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
+        self._standbys = Reserve(work.standbys, work.standby_repair_s, lives() if lives else None)
         free = work.free_machines
-        self._free = None if free is None else SparePool(free, work.repair_s)
-        # When each failed machine without a replacement is repaired.
-        self._repaired_s: list[float] = []
-        # Start and end of the last wait for machines, and whether a failure during it has not been
-        # recovered yet.
-        self._waited_s = (-inf, -inf)
+        self._free = None if free is None else Reserve(free, work.repair_s)
+        # For each vacant place, when its failed machine is repaired.
+        self._vacant: dict[int, float] = {}
+        self._dropped: dict[int, _Absence] = {}
+        self._spare_groups_ready_s = [0.0] * work.spare_groups
+        # Places that the last failures have vacated, and when these were noticed.
+        self._newly_vacant: list[int] = []
+        self._noticed_s = 0.0
+        # Failures that the last step has shown, and those counted before any step has shown them:
+        # in a wait for machines, or in a restart.
+        self._counted_ahead: set[Failure] = set()
+        self._noticed: set[Failure] = set()
         self._was_waited_for = False
         self._starts_in_place = rules.transient == "in-place"
         self._processes_failed = False
         self.is_counted = work.standbys > 0 or free is not None
-        tracks_components = state.hits.tracks_components
-        self.identifies_failures = tracks_components or self._starts_in_place or self.is_counted
-        self._sends_standbys = work.standbys > 0 and (tracks_components or state.readmits)
+        self._tracks_components = state.hits.tracks_components
+        self.identifies_failures = (
+            self._tracks_components or state.readmits or self._starts_in_place or self.is_counted
+        )
+        self._sends_standbys = work.standbys > 0 and (self._tracks_components or state.readmits)
 
-    def add_failed(self, repaired_s: Iterable[float]) -> None:
-        """Add failed machines, given the times at which they are repaired, in seconds."""
-        self._repaired_s += repaired_s
+    def count(self, now_s: float) -> MachineCount:
+        """Return how many machines are where, for jobs whose free machines are counted."""
+        layout, work = self._state.work.layout, self._state.work
+        places = work.groups if layout is None else layout.components("host")
+        standing_by = self._standbys.ready(now_s)
+        free, of_free = (0, 0) if self._free is None else (self._free.ready(now_s), len(self._free))
+        in_repair = len(self._standbys) + of_free - standing_by - free + len(self._vacant)
+        return MachineCount(places - len(self._vacant), standing_by, free, in_repair)
 
-    def add_lost_to(self, struck: Iterable[Failure], *, at_once: bool = False) -> None:
-        """Add the machines that are lost to failures (see `lost_to`)."""
-        self.add_failed(chain.from_iterable(self.lost_to(struck, at_once=at_once).values()))
+    def repair_s(self, failure: Failure) -> float:
+        """Return the seconds to repair a machine that a failure has stopped."""
+        return self._state.work.repair_s if failure.repair_s is None else failure.repair_s
 
-    def forget_repaired(self) -> None:
-        """Forget machines that work again in their own places."""
-        now_s = self._state.progress.now_s
-        self._repaired_s = [time_s for time_s in self._repaired_s if not is_over(time_s, now_s)]
+    def lose(self, struck: Iterable[Failure], *, at_once: bool = False) -> dict[Failure, list[int]]:
+        """Vacate the places of the machines that failures stop; return the places by failure.
 
-    def keep_failed(self, down: int) -> None:
-        """Forget all failed machines except one for each of the groups that are down."""
-        del self._repaired_s[down:]
-
-    def drop_groups(self, dropped: int, replaced: int, diagnosed_s: float) -> None:
-        """Let groups wait for hardware since `diagnosed_s`, when their failures were diagnosed.
-
-        Standbys replace `replaced` of them, which wait only until a standby is in place.
+        A repair begins now, or when the failure happened if it was noticed `at_once` or if the
+        scheme tracks components. A failure in a vacant place stops no further machine.
         """
-        self.groups.add_failed(replaced, diagnosed_s, self._state.work.standby_s)
-        self.groups.add_failed(dropped - replaced, diagnosed_s)
+        lost: dict[Failure, list[int]] = {}
+        self._noticed_s = self._state.progress.now_s
+        for failure in sorted({*struck} - self._counted_ahead, key=_in_time):
+            if not self._state.rules.stops_machine(failure):
+                continue
+            from_s = failure.time_s if at_once or self._tracks_components else self._noticed_s
+            lost[failure] = [at for at in self._places_of(failure) if at not in self._vacant]
+            if failure.level == "group":
+                # One of the group's machines has failed, and nothing tells which.
+                del lost[failure][1:]
+            self._vacant |= dict.fromkeys(lost[failure], from_s + self.repair_s(failure))
+        if at_once:
+            self._counted_ahead.update(lost)
+        return lost
+
+    def _places_of(self, failure: Failure) -> range:
+        layout = self._state.work.layout
+        return failure.groups if layout is None else layout.hosts_of(failure)
+
+    def count_lost(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+        """Take the failure of each missing group; return the groups that are complete at once.
+
+        Standbys replace all machines of a failure, or none. The machines of failures in a wait for
+        machines were replaced in that wait.
+        """
+        work, now_s = self._state.work, self._state.progress.now_s
+        lost, replaced = self.lose(struck), set[Failure]()
+        self._noticed = {*struck}
+        self._newly_vacant = []
+        for failure in dict.fromkeys(struck):
+            places = lost.get(failure, [])
+            if failure in self._counted_ahead:
+                self._was_waited_for = True
+                replaced.add(failure)
+            elif self._sends_standbys and places and self._standbys.ready(now_s) >= len(places):
+                self._fill_from(self._standbys, places, now_s, work.replenish_s)
+                replaced.add(failure)
+            else:
+                self._newly_vacant += places
+        self._state.progress.standby_failures = self._standbys.failures
+        return {group for group, one in zip(missing, struck, strict=True) if one in replaced}
+
+    def return_repaired(self, now_s: float) -> None:
+        """Put machines that are repaired at `now_s`, in seconds, back in their own places."""
+        for place in [at for at, end_s in self._vacant.items() if is_over(end_s, now_s)]:
+            del self._vacant[place]
+
+    def _fill_from(
+        self, reserve: Reserve, places: Sequence[int], now_s: float, again_s: float | None = None
+    ) -> None:
+        """Fill places from a reserve, as far as it is ready.
+
+        It gets the failed machines once they are repaired, or other ones after `again_s`.
+        """
+        repaired_s = [self._vacant[at] if again_s is None else now_s + again_s for at in places]
+        for place in places[: reserve.exchange(repaired_s, now_s)]:
+            del self._vacant[place]
+
+    # ---- Groups that leave the job and return ----------------------------------------------------
+
+    def drop(self, dropped: Iterable[int], replaced: Collection[int], diagnosed_s: float) -> None:
+        """Let groups wait for their machines; repairs begin at `diagnosed_s`, in seconds.
+
+        Standbys have taken the places of the groups `replaced`.
+        """
+        work, layout = self._state.work, self._state.work.layout
+        for place in self._newly_vacant:
+            self._vacant[place] += diagnosed_s - self._noticed_s
+        self._newly_vacant = []
+        for group in dropped:
+            places = range(group, group + 1) if layout is None else layout.hosts_of_group(group)
+            vacant = [at for at in places if at in self._vacant]
+            standby_s = work.standby_s if group in replaced else 0.0
+            self._dropped[group] = absence = _Absence(diagnosed_s + standby_s, vacant)
+            self._replace(absence, diagnosed_s)
+
+    def drop_at_start(self, group: int, returns_s: float) -> None:
+        """Note that a group was dropped before the start; it returns from then on, in seconds."""
+        self._dropped[group] = _Absence(returns_s, ())
+
+    def begin_in_repair(self, failures: Iterable[Failure]) -> list[Failure]:
+        """Let standbys have replaced machines before the start; return the failures they have not.
+
+        The failures have negative times.
+        """
+        left = []
+        for failure in failures:
+            repaired_s = failure.time_s + self.repair_s(failure)
+            machines = len(self._places_of(failure))
+            if not self._state.rules.stops_machine(failure) or repaired_s <= 0.0:
+                continue
+            if self._standbys.ready(0.0) >= machines:
+                self._standbys.exchange([repaired_s] * machines, 0.0)
+            else:
+                left.append(failure)
+        return left
+
+    def _replace(self, absence: _Absence, now_s: float) -> None:
+        """Fill the vacant places of a dropped group from a reserve or a shared cluster."""
+        work, places = self._state.work, [at for at in absence.places if at in self._vacant]
+        if not places:
+            return
+        if self._sends_standbys and self._standbys.ready(now_s) >= len(places):
+            self._fill_from(self._standbys, places, now_s, work.replenish_s)
+            absence.not_before_s = now_s + work.standby_s
+        elif self._free is None:
+            for place in places:
+                self._vacant[place] = min(self._vacant[place], now_s + work.replacement_s)
+        elif self._free.ready(now_s) >= len(places):
+            self._fill_from(self._free, places, now_s)
+            absence.not_before_s = now_s + work.replacement_s
+
+    def _complete_s(self, absence: _Absence) -> float:
+        """Return when a dropped group is complete if nothing else fills its places, in seconds."""
+        repaired_s = (self._vacant.get(at, -inf) for at in absence.places)
+        return max(absence.not_before_s, max(repaired_s, default=-inf))
+
+    @property
+    def next_return_s(self) -> float:
+        """When a dropped group may return, in seconds; infinite if none is dropped."""
+        times_s = [inf]
+        for absence in self._dropped.values():
+            vacant = sum(at in self._vacant for at in absence.places)
+            reserves = [self._standbys] if self._sends_standbys else []
+            reserves += [self._free] if self._free is not None else []
+            times_s += [self._complete_s(absence), *(one.next_ready_s(vacant) for one in reserves)]
+        if self._dropped and self._spare_groups_ready_s:
+            times_s.append(self._spare_groups_ready_s[0])
+        return min(times_s)
+
+    def take_back(self) -> tuple[int, ...]:
+        """Put complete groups, or spare groups, into the places of dropped ones; return these."""
+        now_s, spares_s, back = self._state.progress.now_s, self._spare_groups_ready_s, []
+        for group, absence in sorted(self._dropped.items()):
+            if self.is_counted:
+                self._replace(absence, now_s)
+            complete_s = self._complete_s(absence)
+            if not is_over(complete_s, now_s):
+                if not (spares_s and is_over(spares_s[0], now_s)):
+                    continue
+                # Once repaired, the dropped group is a spare one.
+                heapreplace(spares_s, complete_s)
+            for place in absence.places:
+                self._vacant.pop(place, None)
+            del self._dropped[group]
+            back.append(group)
+        return tuple(back)
+
+    # ---- Restarts, and waits for machines --------------------------------------------------------
 
     def step_is_lost(self) -> None:
         """Note that a step is lost: if no machine has failed, only processes have."""
-        self._processes_failed = self._starts_in_place and not self._repaired_s
+        stops = self._state.rules.stops_machine
+        if self._starts_in_place:
+            self._processes_failed = not self._vacant
+        else:
+            self._processes_failed = bool(self._noticed) and not any(map(stops, self._noticed))
 
     def needed_to_restart(self, needed: Recovery) -> Recovery:
-        """Return the recovery of a restart; it keeps the machines if only processes have failed.
+        """Return the recovery of a restart.
 
-        The same machines are tried once per saved state.
+        If only processes have failed, the rules decide about the machines, whatever the scheme. In
+        place, the same machines are tried once per saved state.
         """
-        if self._processes_failed and self._state.restarts_since_save == 1:
-            needed = replace(needed, replaces_hardware=False)
-        self._processes_failed = False
-        return needed
+        failed, self._processes_failed = self._processes_failed, False
+        if not failed or (self._starts_in_place and self._state.restarts_since_save > 1):
+            return needed
+        return replace(needed, replaces_hardware=not self._starts_in_place)
 
-    def lost_to(
-        self, struck: Iterable[Failure], *, at_once: bool = False
-    ) -> dict[Failure, list[float]]:
-        """Return the repair times of the machines lost to each failure, in seconds.
-
-        A repair begins now, or when the failure happened if it was noticed `at_once`. A failure of
-        software on the whole job costs no machine.
-        """
-        work, transient = self._state.work, self._state.rules.transient
-        now_s, usual_s, readmits = self._state.progress.now_s, work.repair_s, self._state.readmits
-        layout, lost = work.layout, dict[Failure, list[float]]()
-        # Standbys replace the machines that failed first.
-        for failure in sorted(struck, key=lambda failure: (failure.time_s, failure.number)):
-            if failure.kind == "software" and (transient != "replaced" or failure.level == "job"):
-                continue
-            stated_s = None if readmits else failure.repair_s
-            noticed_s = failure.time_s if at_once else now_s
-            repaired_s = noticed_s + (usual_s if stated_s is None else stated_s)
-            lost[failure] = [repaired_s] * (layout.machines_of(failure) if layout else 1)
-        return lost
+    def restarted(self, begun_s: float) -> None:
+        """Note that all groups have restarted; failures up to `begun_s` are dealt with."""
+        self._dropped.clear()
+        self._counted_ahead = {one for one in self._counted_ahead if one.time_s > begun_s}
+        if not self.is_counted:
+            self._spare_groups_ready_s = [0.0] * len(self._spare_groups_ready_s)
+        heapify(self._spare_groups_ready_s)
 
     def fill_places(
         self, needed: Recovery, cause: str, up: Sequence[int]
     ) -> Generator[Phase, Outcome, Recovery]:
-        """Replace failed machines by standbys, free machines, and the first repaired ones.
+        """Fill all vacant places; wait for repairs if there is no machine for them.
 
         Machines of the groups `up` that fail during the wait are replaced too. Returns the
         recovery that is still needed; the wait is booked under `cause`.
         """
         state, begun_s = self._state, self._state.progress.now_s
-        repairs_s, self._repaired_s = self._repaired_s, []
-        lacking = len(repairs_s) - self._send_standbys(len(repairs_s), begun_s)
+        self.return_repaired(begun_s)
+        self._fill_from(self._standbys, [*self._vacant], begun_s, state.work.replenish_s)
+        state.progress.standby_failures = self._standbys.failures
         was_waited_for, self._was_waited_for = self._was_waited_for, False
-        if not (lacking or was_waited_for):
+        if not (self._vacant or was_waited_for):
             return needed
         needed, free = needed.without_standbys(), self._free
         if free is None:
+            self._vacant.clear()
             return needed
-        for repaired_s in repairs_s[len(repairs_s) - lacking :]:
-            free.add_failed(1, repaired_s, 0.0)
-        filled_s = begun_s
-        while lacking:
-            now_s = state.progress.now_s
-            filled_s = max(filled_s, min(free.next_ready_s, self._standbys.next_ready_s))
-            if filled_s > now_s:
-                state.spend(cause, (yield Stall((), filled_s - now_s)))
-                due, later_s = (yield Inquiry(tuple(up))).struck, state.progress.now_s
-                failed = [failure for failure in due if now_s < failure.time_s <= later_s]
-                for repaired_s in chain(*self.lost_to(failed, at_once=True).values()):
-                    free.add_failed(1, repaired_s, 0.0)
-                    lacking += 1
-            lacking -= len(free.collect(range(lacking), filled_s))
-            lacking -= self._send_standbys(lacking, filled_s)
-        if filled_s > begun_s:
-            self._waited_s = begun_s, state.progress.now_s
-            was_waited_for = True
+        self._fill_from(free, [*self._vacant], begun_s)
+        while self._vacant:
+            was_waited_for, now_s = True, state.progress.now_s
+            own_s = min(self._vacant.values())
+            ready_s = min(own_s, self._standbys.next_ready_s(), free.next_ready_s())
+            if ready_s > now_s:
+                state.spend(cause, (yield Stall((), ready_s - now_s)))
+                yield from self.lose_unnoticed(up, now_s)
+            ready_s = max(ready_s, now_s)
+            self.return_repaired(ready_s)
+            self._fill_from(self._standbys, [*self._vacant], ready_s, state.work.replenish_s)
+            self._fill_from(free, [*self._vacant], ready_s)
         if was_waited_for:
             needed = replace(needed, replaces_hardware=False, lacks_standbys=False)
         return needed
 
-    def replace_at_once(
-        self, missing: Sequence[int], struck: Sequence[Failure], lost: dict[Failure, list[float]]
-    ) -> set[int]:
-        """Remove from `lost` the machines that can be replaced at once.
+    def lose_unnoticed(
+        self, groups: Sequence[int], since_s: float = -inf
+    ) -> Generator[Phase, Outcome, None]:
+        """Count the failures of groups that no step has shown, after a time in seconds."""
+        outcome = yield Inquiry(tuple(groups), since_s)
+        self.lose({*outcome.struck} - self._noticed, at_once=True)
 
-        A wait for machines has already covered the failures during it. Standbys replace all
-        machines of a failure, or none. Returns the groups that are complete.
-        """
-        replaced: set[int] = set()
-        now_s, (waited_from_s, waited_to_s) = self._state.progress.now_s, self._waited_s
-        for failure, repairs_s in list(lost.items()):
-            if waited_from_s < failure.time_s <= waited_to_s:
-                self._was_waited_for = True
-            elif self._sends_standbys and self._standbys.ready(now_s) >= len(repairs_s):
-                self._send_standbys(len(repairs_s), now_s)
-            else:
-                continue
-            del lost[failure]
-            replaced.update(
-                group for group, cause in zip(missing, struck, strict=True) if cause == failure
-            )
-        return replaced
 
-    def _send_standbys(self, failed: int, at_s: float) -> int:
-        """Send standbys to the places of failed machines at `at_s`; return their number."""
-        if not self._state.work.standbys or not failed:
-            return 0
-        sent = len(self._standbys.collect(range(failed), at_s))
-        self._state.progress.standby_failures = self._standbys.failures
-        self._standbys.add_failed(sent, at_s)
-        return sent
+def _in_time(failure: Failure) -> tuple[float, int]:
+    """Return the sort key by which standbys replace the machines that failed first."""
+    return failure.time_s, failure.number

@@ -67,28 +67,23 @@ class Restarter:
     def hand_back(self) -> Generator[Phase, Outcome, None]:
         """Put repaired components back in their places."""
         recovery = self._state.hits.repair(self._state.progress.now_s)
-        self._machines.forget_repaired()
+        self._machines.return_repaired(self._state.progress.now_s)
         if recovery is not None:
             yield from self.recover(recovery)
 
     def readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back the groups for which hardware is ready."""
-        state, now_s, spares = self._state, self._state.progress.now_s, self._machines.groups
-        if not spares.has_ready(now_s):
-            return
-        members = set(state.members)
-        down = [group for group in range(state.work.groups) if group not in members]
-        returning = spares.collect(down, now_s)
+        state, now_s = self._state, self._state.progress.now_s
+        returning = self._machines.take_back()
         if not returning:
             return
         recovery = rejoining(returning)
-        members.update(returning)
+        members = {*state.members, *returning}
         outcome = yield Rejoin(returning, tuple(sorted(members)), recovery)
         state.spend("load", outcome)
         state.unsaved_since_s = state.progress.now_s
         state.strategy.on_return(returning)
         state.contract.returned(returning)
-        self._machines.keep_failed(len(down) - len(returning))
         state.optimizer.deal(state.members, returning)
         state.progress.rejoined += len(returning)
         if state.record:
@@ -135,7 +130,7 @@ class Restarter:
         state.hits.note_unreported(struck)
         if state.record:
             state.log(EventKind.RESTARTED)
-        self._machines.groups.restart()
+        self._machines.restarted(begun_s)
         yield from self._load(*self._state_to_load(struck, clean))
         # The restart has reported all failures before `begun_s`. Later ones have not been reported
         # yet, and are losses of the state that was loaded.
@@ -178,11 +173,14 @@ class Restarter:
         at the start.
         """
         state, machines = self._state, self._machines
-        counts_machines = machines.is_counted and needed.replaces_hardware
+        fills_places = needed.replaces_hardware and state.strategy.restart_replaces
+        counts_machines = machines.is_counted and fills_places
         recovery = needed
-        if not needed.replaces_hardware:
-            machines.forget_repaired()
+        if not fills_places:
+            machines.return_repaired(state.progress.now_s)
         else:
+            if counts_machines:
+                yield from machines.lose_unnoticed(up)
             recovery = yield from machines.fill_places(needed, "restart", up)
         struck: list[Failure] = []
         while True:
@@ -198,7 +196,7 @@ class Restarter:
             if not counts_machines:
                 return struck
             failed = [failure for failure in outcome.struck if failure.time_s > begun_s]
-            machines.add_lost_to(failed, at_once=True)
+            machines.lose(failed, at_once=True)
             launched_s, up = state.progress.now_s, state.members
             recovery = yield from machines.fill_places(needed, "restart", up)
             # Machines that were available at once have started with the others.

@@ -79,7 +79,7 @@ class TrainingState:
         self.due_step, self.due_s = 0.0, 0.0
         self.optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
         self.memory = Memory(work, self.optimizer)
-        self.hits = HitList(strategy, work)
+        self.hits = HitList(strategy, work, rules)
         self.conditions = Conditions(work.disturbances)
         self.progress.disturbances = self.conditions.counts
         self.response = Response(work, self.conditions)

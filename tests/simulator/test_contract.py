@@ -318,9 +318,9 @@ def shared(time_s: float, repair_s: float) -> Failure:
 
 def test_what_a_reconfiguration_reports_is_kept_as_long_as_it_is_broken() -> None:
     """Group 0 is dropped; group 1 was down already, and comes back broken with the next restart."""
-    work = replace(resolve(load_scenario("mecefo-7b")).job(0).work, layout=None)
+    job = resolve(load_scenario("mecefo-7b")).job(0)
     scheme = Listener(4)
-    hits = HitList(scheme, work)
+    hits = HitList(scheme, replace(job.work, layout=None), job.rules)
     failure = shared(10.0, 1000.0)
     hits.strike([0], [failure], 12.0)
     hits.note_reconfigured([failure], 12.0)
@@ -343,7 +343,8 @@ class Needy(Listener):
 
 def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     scheme = Needy(4)
-    hits = HitList(scheme, resolve(load_scenario("mecefo-7b")).job(0).work)
+    job = resolve(load_scenario("mecefo-7b")).job(0)
+    hits = HitList(scheme, job.work, job.rules)
     hits.inherit([(10.0 * number, Hit(0, number, number, 8)) for number in range(1, 7)])
     assert hits.enough_repaired_s() == 40.0
     assert scheme.reported[-1] == [(0, 5), (0, 6)]

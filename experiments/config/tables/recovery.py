@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from faultline.experiments.config.tables.table import Table, key, seconds
-from faultline.simulator.job import Transient
+from faultline.simulator.failures.failure import Transient
 from faultline.simulator.recovery_times import CommunicatorTime
 
 NCCLX = "NCCLX (arXiv 2510.20171)"

@@ -226,9 +226,7 @@ def _simulated(
     # The clock starts with the start-up of the working groups.
     limit_s = prepared.question.restart_s + limit * ideal_s
     job = replace(job, work=replace(job.work, time_limit_s=limit_s))
-    # Standbys have replaced the hardware that failed before the start.
-    has_standbys = cell.machines == "standbys"
-    training = SteadyStateTraining(job, strategy, () if has_standbys else past)
+    training = SteadyStateTraining(job, strategy, past)
     simulate(training, ReplayEngine(job))
     progress = training.progress
     time_s = progress.now_s - training.begun_s

@@ -8,10 +8,10 @@ The run starts in the resulting state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 from faultline.simulator.failures.distributions import Constant, Uniform
 from faultline.simulator.failures.failure import Failure, JobLayout
@@ -103,7 +103,7 @@ class StateAtStart:
 
     # Failed parts, if the scheme keeps track of them.
     damage: Damage = field(default_factory=list)
-    # Groups that do not train, and when each was dropped, in seconds from the start.
+    # Groups that do not train, and when each returns, in seconds from the start.
     dropped: dict[int, float] = field(default_factory=dict)
 
 
@@ -115,15 +115,15 @@ class SteadyStateTraining(Training):
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
         super().__init__(job.work, job.rules, strategy)
-        self._past = past
-        self._replaces_s = job.work.repair_s if job.rules.rejoin == "at-checkpoint" else None
+        self._past = self.machines.begin_in_repair(past) if job.work.standbys else past
         self.begun_s = 0.0
 
     def loop(self) -> TrainingLoop:
         """Apply the past failures, start the working groups, and continue as any training."""
         layout = self.work.layout
         assert layout is not None
-        at_start = apply_past_failures(self.strategy, self._past, layout, self._replaces_s)
+        returns = self._absence_s if self.state.readmits else None
+        at_start = apply_past_failures(self.strategy, self._past, layout, returns)
         self.state.hits.inherit(at_start.damage)
         yield from self.restarter.wait_for_hardware()
         self.state.contract.enter()
@@ -139,20 +139,29 @@ class SteadyStateTraining(Training):
         self.state.hits.note_unreported(started.struck)
         # Waiting for repairs is part of the training; starting up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
-        for dropped_s in at_start.dropped.values():
-            self.machines.groups.add_failed(1, started.now_s + dropped_s)
+        for group, returns_s in at_start.dropped.items():
+            self.machines.drop_at_start(group, started.now_s + returns_s)
         yield from super().loop()
+
+    def _absence_s(self, failure: Failure) -> float:
+        """Return how long a failure keeps a group away, in seconds."""
+        if not self.state.rules.stops_machine(failure):
+            return 0.0
+        return min(self.machines.repair_s(failure), self.work.replacement_s)
 
 
 def apply_past_failures(
-    strategy: Strategy, past: Sequence[Failure], layout: JobLayout, replaces_s: float | None = None
+    strategy: Strategy,
+    past: Sequence[Failure],
+    layout: JobLayout,
+    absence_s: Callable[[Failure], float] | None = None,
 ) -> StateAtStart:
     """Bring a scheme into its state after past failures, and return the damage that is left.
 
     A scheme that restarts without new hardware is in the state after a restart. Other schemes
     receive the failures one by one; a restart with new hardware ends all earlier damage. A dropped
-    group returns on a spare after `replaces_s` seconds, or by default at the next restart. In a
-    training it would return at the end of a step only.
+    group is away for `absence_s` seconds, or by default until the next restart. In a training it
+    would return at the end of a step only.
     """
     if not strategy.restart_replaces:
         damage = [_damage(failure, layout) for failure in still_under_repair(past)]
@@ -162,22 +171,18 @@ def apply_past_failures(
         return StateAtStart(damage)
     state = StateAtStart()
     for failure in past[-_MOST_PAST_FAILURES:]:
-        _apply_repairs(strategy, state, failure.time_s, replaces_s)
-        _apply_failure(strategy, state, failure, layout)
-    _apply_repairs(strategy, state, 0.0, replaces_s)
+        _apply_repairs(strategy, state, failure.time_s)
+        _apply_failure(strategy, state, failure, layout, absence_s)
+    _apply_repairs(strategy, state, 0.0)
     return state
 
 
-def _apply_repairs(
-    strategy: Strategy, state: StateAtStart, until_s: float, replaces_s: float | None
-) -> None:
-    """Apply the repairs that end by a time, and return dropped groups whose spares have started."""
+def _apply_repairs(strategy: Strategy, state: StateAtStart, until_s: float) -> None:
+    """Apply the repairs that end by a time, and return the dropped groups that are complete."""
     while state.damage and state.damage[0][0] <= until_s:
         strategy.on_repair(heappop(state.damage)[1])
-    if replaces_s is None:
-        return
     dropped = state.dropped.items()
-    returning = sorted(group for group, since_s in dropped if since_s + replaces_s <= until_s)
+    returning = sorted(group for group, returns_s in dropped if returns_s <= until_s)
     if returning:
         strategy.on_return(returning)
         for group in returning:
@@ -185,7 +190,11 @@ def _apply_repairs(
 
 
 def _apply_failure(
-    strategy: Strategy, state: StateAtStart, failure: Failure, layout: JobLayout
+    strategy: Strategy,
+    state: StateAtStart,
+    failure: Failure,
+    layout: JobLayout,
+    absence_s: Callable[[Failure], float] | None,
 ) -> None:
     members = set(strategy.plan().members)
     for group in failure.groups:
@@ -200,7 +209,8 @@ def _apply_failure(
             state.dropped.clear()
             strategy.restart()
             return
-        state.dropped.update(dict.fromkeys(verdict.dropped, failure.time_s))
+        away_s = inf if absence_s is None else absence_s(failure)
+        state.dropped.update(dict.fromkeys(verdict.dropped, failure.time_s + away_s))
 
 
 def _damage(failure: Failure, layout: JobLayout) -> tuple[float, Hit]:

@@ -26,7 +26,7 @@ from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
 from faultline.experiments.job.step_times import with_compute
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.head_to_head.failures import HARDWARE_REPAIR, FailureProcess
+from faultline.experiments.studies.head_to_head.failures import FailureProcess
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
@@ -203,14 +203,13 @@ class MeasuredJob:
             options = getattr(base.strategy, scheme).model_copy(update=_TUNED[scheme])
             changes["strategy"][scheme] = options
         if cell.machines == "stated":
+            # A shared cluster replaces machines, and those of dropped groups, in this time.
             changes["times"] = {"restart_s": cell.restart_s}
+            changes["recovery"] = {"shortage": "reschedule"}
         else:
             changes["recovery"] = {"transient": "in-place", **self._standbys_of(cell)}
         if not strategy_class(scheme).restart_replaces:
             changes["rejoin"] = {"when": "at-restart"}
-        elif cell.machines == "stated":
-            # A new group replaces a dropped one after the time of a restart.
-            changes["rejoin"] = {"repair_s": cell.restart_s}
         for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
             # At most as many nodes share a snapshot as there are groups.
             options = getattr(base.protection, name, None)
@@ -228,8 +227,7 @@ class MeasuredJob:
             return {}
         process = self.process(cell)
         machines = process.spare_gpus() // process.layout.gpus_per_host
-        again_s = HARDWARE_REPAIR.mean_s
-        return {"hardware": "standby", "standbys": machines, "replenish_s": again_s}
+        return {"hardware": "standby", "standbys": machines}
 
     def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
         """Return the times of a cell's phases; recoveries depend on the GPUs of the scenario."""

@@ -4,7 +4,9 @@ The job is that of `faultline head-to-head` with more replicas of 512 GPUs. Its 
 shipped mixes of kinds at Llama 3's or RSC-1's rates per GPU: stops, hangs, corruption, stragglers,
 flaps, planned work and unavailable storage. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many
 failures on 98,304 GPUs as independent nodes explain. This excess is simulated as bursts, on or off.
-Recovery times are modelled: with standbys, from the queue, and with stock NCCL. They and the
+Recovery times are modelled: with standbys, from the queue, and with stock NCCL. Repairs last as the
+mix states, days for hardware. Warm standby has as many standbys as 95 % of the time need; other
+schemes get machines from the queue of a shared cluster, or wait for the repair. They and the
 intervals over seeds give the band, since corruption is rare and undoes hours. Two comparisons:
 as many independent failures that only stop something, and one cell with other constants of the
 kinds.
@@ -26,6 +28,7 @@ from faultline.experiments.analysis.intervals import half_width, interval_of_mea
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
+from faultline.experiments.job.failure_model import failure_model, mean_under_repair
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows, settings_of
@@ -35,9 +38,12 @@ from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.warm_standby import TAKEN_ROLE
+from scipy.stats import poisson
 
-DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
-"""Length of a first run by GPUs, in days."""
+DAYS = {16_384: 16.0, 98_304: 16.0, 600_064: 16.0}
+"""Length of a first run by GPUs, in days: several repairs, so that its start has little effect."""
+_ENOUGH = 0.95
+"""Share of the time in which fewer machines are under repair than there are standbys."""
 _LEAST_SEEDS = 5
 _GROUP = 512
 _LABELS = ("rate", "excess", "failing", "label", "prices", "variant")
@@ -90,6 +96,19 @@ def scenario_keys(
         **SCHEMES[label],
         **settings_of("operators", prices),
     }
+    excess = EXCESS if has_excess else 1.0
+    if failing == FAIL_STOP:
+        failures: dict[str, Any] = {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}
+    else:
+        failures = {
+            "failures.model": "mix",
+            "failures.mix": MIXES[rate],
+            # Llama 3 counts interruptions by switches, of two hosts each.
+            "failures.gpus_per_switch": 16,
+            "failures.kinds.correlated_excess": excess,
+        }
+    if "standby" in (job.get("recovery.hardware"), prices):
+        job["recovery.standbys"] = _standbys(job | failures)
     if "recovery.hardware" in SCHEMES[label]:
         # Each role needs a standby. Only its own connections are made anew, as measured on up to
         # 1,024 GPUs (TrainMover); the upper bound makes all anew.
@@ -100,16 +119,17 @@ def scenario_keys(
         job["times.take_over_s"] = priced.duration_s(TAKEN_ROLE) + _COPY_S
     if label in TAKE_OVERS:
         job |= _recoveries(job)
-    excess = EXCESS if has_excess else 1.0
-    if failing == FAIL_STOP:
-        return job | {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}
-    return job | {
-        "failures.model": "mix",
-        "failures.mix": MIXES[rate],
-        # Llama 3 counts interruptions by switches, of two hosts each.
-        "failures.gpus_per_switch": 16,
-        "failures.kinds.correlated_excess": excess,
-    }
+    return job | failures
+
+
+def _standbys(keys: Mapping[str, Any]) -> int:
+    """Return the standbys that suffice in 95 % of the time.
+
+    If all failed machines are replaced at once, those under repair are Poisson distributed (Palm
+    1943).
+    """
+    scenario = load_scenario("head-to-head", keys)
+    return int(poisson.ppf(_ENOUGH, mean_under_repair(scenario, failure_model(scenario))))
 
 
 def _recoveries(keys: dict[str, Any]) -> dict[str, float]:

@@ -1,0 +1,158 @@
+"""Machines: each has one place, their number never changes, and repairs last as failures state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.platform_files import platform_file
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.step_times import simulated_traffic
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.phases import Outcome, Phase
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import simulate
+from faultline.simulator.simgrid_engine import process
+from faultline.simulator.simgrid_engine.process import in_own_process, simulate_here
+from faultline.simulator.training import Training
+from scipy.stats import poisson
+
+from tests.simulator.helpers import traced
+
+# Eight servers of eight GPUs, each of them a group; times are round numbers.
+SERVERS = [
+    *("job.groups=8", "job.gpus=64", "job.parameter_bytes=1e9", "job.compute_jitter=0"),
+    *("~model.name", "times.compute_s=10", "times.all_reduce_s=1", "times.checkpoint_write_s=1"),
+    *("checkpoint.interval_steps=5", "recovery.detect_s=0", "recovery.free_machines=0"),
+    "~times.restart_s",
+]
+
+
+class CountedTraining(Training):
+    """A training that counts its machines after every phase."""
+
+    def loop(self) -> Generator[Phase, Outcome, None]:
+        loop, state = super().loop(), self.state
+        before = sum(self.machines.count(0.0))
+        phase = next(loop)
+        while True:
+            outcome = yield phase
+            now = self.machines.count(state.progress.now_s)
+            assert min(now) >= 0
+            assert sum(now) == before, (state.progress.now_s, now)
+            try:
+                phase = loop.send(outcome)
+            except StopIteration:
+                return
+
+
+def counted_on_simgrid(*parts: Any) -> Any:
+    """Simulate a job on SimGrid in this process, with machines that are counted."""
+    process.Training = CountedTraining  # type: ignore[misc, assignment]
+    return simulate_here(*parts, False)
+
+
+def counted(question: ResolvedJob, seed: int, engine: str) -> None:
+    job, strategy = question.job(seed), question.strategy()
+    if engine == "replay":
+        training = CountedTraining(job.work, job.rules, strategy)
+        simulate(training, ReplayEngine(job))
+        progress = training.progress
+    else:
+        path = platform_file(question.scenario)
+        traffic = simulated_traffic(question.scenario, path, simulated=False)
+        progress = in_own_process(counted_on_simgrid, job, strategy, path, traffic).progress
+    assert progress.failures > 2
+
+
+@pytest.mark.parametrize("engine", ["replay", "simgrid"])
+@pytest.mark.parametrize("standbys", [0, 2])
+@pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop", "warm-standby", "recycle"])
+def test_machines_neither_appear_nor_disappear(
+    scheme: str, standbys: int, engine: str, servers_of: Callable[..., Path]
+) -> None:
+    """A failure each 100 s, and repairs of 600 s: machines run out, and more fail in waits."""
+    platform = servers_of(domains=8, domains_per_leaf=4)
+    keys = [
+        *SERVERS,
+        f'platform.file="{platform}"',
+        *(f"strategy.name={scheme}", "job.steps=60", "failures.mtbf_s=100"),
+        *("recovery.hardware=standby", f"recovery.standbys={standbys}", "rejoin.repair_s=600"),
+    ]
+    question = resolve(load_scenario("llama3-70b-hgx", keys))
+    for seed in range(3 if engine == "replay" else 1):
+        counted(question, seed, engine)
+
+
+@pytest.mark.parametrize(("spares", "kept"), [(0, 1), (1, 2), (3, 4)])
+def test_the_job_runs_while_enough_machines_work(spares: int, kept: int) -> None:
+    """With repairs of two MTBF, the machines under repair are Poisson with mean 2 (Palm 1943).
+
+    The job runs while they are fewer than `kept`, which its spare machines allow.
+    """
+    keys = [
+        *SERVERS,
+        *("strategy.name=checkpoint", "job.steps=60000", "failures.mtbf_s=10000"),
+        *("rejoin.repair_s=20000", f"recovery.free_machines={spares}", "recovery.reschedule_s=0"),
+        *("recovery.hardware=reschedule", "recovery.launch_s=0", "recovery.communicator_s=0"),
+    ]
+    question = resolve(load_scenario("llama3-70b-hgx", keys))
+    shares = []
+    for seed in range(8):
+        record = run(question, seed)
+        shares.append(1.0 - record["restart_s"] / record["time_s"])
+    spread = np.std(shares, ddof=1) / np.sqrt(len(shares))
+    assert np.mean(shares) == pytest.approx(poisson.cdf(kept - 1, 2.0), abs=4 * spread)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "changes"),
+    [
+        ("replica-drop", ["rejoin.when=at-checkpoint", "protection.name=just-in-time"]),
+        ("checkpoint", []),
+        ("recycle", []),
+        ("checkpoint", ["recovery.hardware=standby", "recovery.standbys=1"]),
+        ("replica-drop", ["recovery.hardware=standby", "recovery.standbys=1"]),
+    ],
+)
+def test_a_repair_lasts_as_its_failure_states(
+    scheme: str, changes: list[str], servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Two servers fail, one after the other: the scenario's own repair time has no effect."""
+    platform = f'platform.file="{servers_of(domains=4, domains_per_leaf=4)}"'
+    model = ["model.name=llama3-8b", "model.pipeline=2", "model.tensor=4", "model.micro_batches=8"]
+    rows = traced(tmp_path, "20,host-1,hardware,,,900", "100,host-2,hardware,,,700")
+    keys = [*model, platform, *rows, "job.gpus=32", "job.groups=4", "job.compute_jitter=0"]
+    keys += ["~failures.mtbf_s", "failures.trace_span_s=1e9", "recovery.free_machines=0"]
+    keys += ["~times.restart_s"]
+    keys += ["job.steps=2000", "checkpoint.interval_steps=10", f"strategy.name={scheme}", *changes]
+
+    def time_s(*more: str) -> float:
+        return float(run(load_scenario("llama3-70b-hgx", [*keys, *more]), 0)["time_s"])
+
+    stated = time_s()
+    assert time_s("rejoin.repair_s=1") == stated
+    assert time_s("rejoin.repair_s=1e6") == stated
+    short = traced(tmp_path, "20,host-1,hardware,,,9", "100,host-2,hardware,,,7")
+    assert time_s(*short) < stated
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "mecefo", "recycle", "dp-drop", "replica-drop"])
+def test_a_crash_of_the_whole_jobs_software_costs_the_same_under_all_schemes(
+    scheme: str, servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It breaks no machine, so nothing waits for a repair."""
+    platform = f'platform.file="{servers_of(domains=4, domains_per_leaf=4)}"'
+    model = ["model.name=llama3-8b", "model.pipeline=2", "model.tensor=4", "model.micro_batches=8"]
+    keys = [*model, platform, "job.gpus=32", "job.groups=4", "job.compute_jitter=0"]
+    keys += ["~failures.mtbf_s", "failures.trace_span_s=1e9", "job.steps=300"]
+    keys += ["checkpoint.interval_steps=10", "~times.restart_s"]
+    keys += traced(tmp_path, "100,job,software")
+    record = run(load_scenario("llama3-70b-hgx", [*keys, f"strategy.name={scheme}"]), 0)
+    as_checkpoints = resolve(load_scenario("llama3-70b-hgx", [*keys, "strategy.name=checkpoint"]))
+    assert record["restarts"] == 1
+    assert record["restart_s"] == pytest.approx(as_checkpoints.durations.restart_s())
