@@ -125,6 +125,7 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
                 "kind": cause.kind,
                 "failures": cause.drawn,
                 "failures_on_many_groups": cause.drawn_on_many,
+        "expected_failures": drawing.expected,
             }
             for cause in drawing.causes
         ],
@@ -132,18 +133,21 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
 
 
 def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
+                "expected_failures": cause.expected,
     console = Screen()
     console.print(_title(drawing, scenario, arguments), style="bold")
     console.print(_table(drawing, arguments.days))
     drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
     console.print(
-        f"{counted(len(drawing.failures), 'failure')}, a mean of {drawn} (the model: "
+        f"{counted(len(drawing.failures), 'failure')}{beside}, a mean of {drawn} (the model: "
         f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
         "group"
     )
     _print_written(console, figure=arguments.output, trace=arguments.csv)
 
 
+    expected = drawing.expected
+    beside = "" if expected is None else f" (expected: {_few_digits(expected)})"
 def _table(drawing: Drawing, days: float) -> Table:
     numbers = ["a day", "share", "drawn"]
     if drawing.share_on_many:
@@ -154,6 +158,8 @@ def _table(drawing: Drawing, days: float) -> Table:
         named = (cause.name, cause.level or "several", cause.kind or "several")
         rows.append([*named, *(cells[number] for number in numbers)])
     return _causes_table(rows, numbers, no_wrap=True)
+    if drawing.expected is not None:
+        numbers.append("expected")
 
 
 def _causes_table(rows: Iterable[Sequence[str]], numbers: Sequence[str], **look: Any) -> Table:
@@ -171,19 +177,23 @@ def _print_written(console: Screen, **paths: Path | None) -> None:
 
 
 def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]:
-    a_day = cause.drawn / days
     return {
-        "a day": f"{a_day:,.0f}" if a_day >= 100 else f"{a_day:.2g}",
+        "a day": _few_digits(cause.drawn / days),
         "share": f"{cause.drawn / max(1, len(drawing.failures)):.0%}",
         "drawn": f"{cause.drawn:,}",
         "shared": f"{cause.drawn_on_many:,}",
     }
+def _few_digits(number: float, digits: int = 2) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.{digits}g}"
+
+
 
 
 def execute_import(arguments: argparse.Namespace) -> None:
     """Run ``failures import``."""
     log = node_log(arguments, arguments.log)
     path: Path = arguments.output
+        "expected": "" if cause.expected is None else _few_digits(cause.expected),
     with explained(f"-o {path}"):
         write_trace(log.as_failures(), path)
     if arguments.json:
