@@ -45,7 +45,7 @@ class JobFailures(NamedTuple):
     nodes: int  # Nodes of the largest run.
     node_s: float  # Node-seconds of the runs.
     without_software_s: float  # As in `FailureLog`.
-    hardware: int  # Failures that are not of software.
+    hardware: int  # Failures of hardware.
     software: int
 
     @property

@@ -14,7 +14,7 @@ import csv
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import StringIO
@@ -247,11 +247,8 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
     named = {name for names in lists.values() for name in names}
     nodes = file.all_nodes(named)
     smallest_job = min(_SMALLEST_JOB, max(len(job.nodes) for job in ran))
-    groups: dict[str, list[_Job]] = defaultdict(list)
-    for job in ran:
-        groups[job.group].append(job)
     starts = _starts_on_failed_nodes(jobs, nodes, begin)
-    failures, by_group = [], Counter[tuple[str, bool]]()
+    failures, counted = [], Counter[tuple[str, Kind]]()
     unknown = small = 0
     for job in ran:
         if job.state not in FAILED or job.end is None:
@@ -260,7 +257,7 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
         if kind == "software" and len(job.nodes) < smallest_job:
             small += 1
             continue
-        by_group[job.group, kind == "software"] += 1
+        counted[job.group, kind] += 1
         time_s, culprit = end_s(job), job.culprit(nodes)
         if culprit is not None:
             after = starts[culprit]
@@ -272,20 +269,9 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
         else:
             unknown += 1
             failures.append(Logged(time_s, "host", None, cause, kind, None))
-    by_job = [
-        JobFailures(
-            name,
-            len(mine),
-            max(len(job.nodes) for job in mine),
-            sum(len(job.nodes) * run_s(job) for job in mine),
-            sum(len(job.nodes) * run_s(job) for job in mine if len(job.nodes) < smallest_job),
-            by_group[name, False],
-            by_group[name, True],
-        )
-        for name, mine in groups.items()
-    ]
-    by_job.sort(key=lambda job: -job.node_s)
-    notes = ["repair: until the next job starts on the node, which is an upper bound"]
+    notes = []
+    if any(failure.repair_s is not None for failure in failures):
+        notes.append("repair: until the next job starts on the node, which is an upper bound")
     if unknown:
         notes.append(
             f"{unknown} failures of hardware are each of one unknown node of a job, with an "
@@ -304,14 +290,40 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
     )
     failures.sort(key=lambda failure: failure.time_s)
     form = " ".join(["Slurm's sacct", file.selection.options]).strip()
+    by_job = _by_job(ran, run_s, smallest_job, counted)
     node_s = sum(job.node_s for job in by_job)
     log = file.log(form, failures, nodes, span_s, node_s, notes)
     return replace(
         log,
         without_software_s=sum(job.without_software_s for job in by_job),
-        jobs=tuple(by_job),
+        jobs=by_job,
         idle_nodes=len(nodes) - len(named),
     )
+
+
+def _by_job(
+    ran: Collection[_Job],
+    run_s: Callable[[_Job], float],
+    smallest_job: int,
+    counted: Mapping[tuple[str, Kind], int],
+) -> tuple[JobFailures, ...]:
+    """Return the runs and the failures by job, most node-seconds first."""
+    groups: dict[str, list[_Job]] = defaultdict(list)
+    for job in ran:
+        groups[job.group].append(job)
+    by_job = [
+        JobFailures(
+            name,
+            len(mine),
+            max(len(job.nodes) for job in mine),
+            sum(len(job.nodes) * run_s(job) for job in mine),
+            sum(len(job.nodes) * run_s(job) for job in mine if len(job.nodes) < smallest_job),
+            counted.get((name, "hardware"), 0),
+            counted.get((name, "software"), 0),
+        )
+        for name, mine in groups.items()
+    ]
+    return tuple(sorted(by_job, key=lambda job: -job.node_s))
 
 
 def _selected(
