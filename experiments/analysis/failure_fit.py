@@ -23,7 +23,7 @@ import numpy as np
 from faultline.experiments.analysis.burst_fit import Bursts, fit_bursts
 from faultline.experiments.analysis.intervals import CONFIDENCE, Interval
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
-from faultline.experiments.config.mix_file import GPUS_PER_NODE
+from faultline.experiments.config.mix_file import PER_1000_NODE_DAYS
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import Kind, Level
 from numpy.typing import ArrayLike, NDArray
@@ -33,9 +33,6 @@ from scipy import optimize, special, stats
 _LEAST_SHAPE, _MOST_SHAPE = 0.1, 1000.0
 _LEAST_RATE, _MOST_RATE = 1e-9, 1e9
 _LEAST_S, _MOST_S, _MOST_SIGMA = 1e-6, 1e10, 10.0
-
-PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
-"""Factor from a rate per second and GPU to one per 1,000 days of a node of eight GPUs."""
 
 LEAST_FAILURES = 10
 """Least number of failures, and of nodes, for a fit of their difference."""
@@ -92,7 +89,7 @@ class CauseFit:
     """The fitted values of a cause, or of all failures together."""
 
     name: str  # The cause.
-    # The most frequent level and kind of its failures.
+    # Of its failures; the most frequent ones of all failures together.
     level: Level
     kind: Kind
     count: int  # Its failures.
@@ -126,21 +123,22 @@ class Fit:
     log: FailureLog
     whole: CauseFit  # All failures together.
     causes: tuple[CauseFit, ...]  # By cause, the most frequent first.
-    lemons: Lemons | None  # None if too few failures name their node.
+    lemons: Lemons | None  # None if too few failures of nodes, or less than half, name theirs.
     bursts: Bursts | None  # None for too few failures.
 
 
 def fit(failures: FailureLog) -> Fit:
     """Fit a log of failures."""
-    by_cause: dict[str, list[Logged]] = defaultdict(list)
+    # A cause whose failures differ in level or kind is several: each strikes what it did strike.
+    by_cause: dict[tuple[str, Level, Kind], list[Logged]] = defaultdict(list)
     for one in failures.failures:
-        by_cause[one.cause].append(one)
+        by_cause[one.cause, one.level, one.kind].append(one)
     often = sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0]))
     return Fit(
         failures,
         _fit_cause("all", failures.failures, failures, failures.gpu_s),
-        tuple(_fit_cause(name, mine, failures) for name, mine in often),
-        fit_lemons(failures_of_nodes(failures)),
+        tuple(_fit_cause(name, mine, failures) for (name, _, _), mine in often),
+        fit_lemons(failures_of_nodes(failures)) if _names_nodes(failures) else None,
         fit_bursts([one.time_s for one in failures.failures], failures.span_s),
     )
 
@@ -195,10 +193,18 @@ def fit_repair(times_s: Sequence[float]) -> Repair | None:
     )
 
 
+def _names_nodes(failures: FailureLog) -> bool:
+    """Return whether most failures of nodes name theirs; a few that do may be of a few nodes."""
+    named = [one.number is not None for one in failures.failures if one.level in ("host", "gpu")]
+    return 2 * sum(named) > len(named)
+
+
 def failures_of_nodes(failures: FailureLog) -> NDArray[np.int64]:
-    """Return the number of failures of each node, of the levels node and GPU."""
-    counts = np.zeros(len(failures.nodes), dtype=np.int64)
+    """Return the number of failures of each node, of the levels node and GPU, that name it."""
+    counts = np.zeros(len(failures.nodes) - failures.idle_nodes, dtype=np.int64)
     for one in failures.failures:
+        if one.number is None:
+            continue
         if one.level == "host":
             counts[one.number] += 1
         elif one.level == "gpu":
@@ -349,8 +355,10 @@ def mix_text(fitted: Fit) -> str:
         )
         lines.append('# failures.rate = "mtbf", which counts whole bursts.')
     taken: set[str] = set()
+    count_of = Counter(cause.name for cause in fitted.causes)
     for cause in fitted.causes:
-        lines += ["", *_cause_lines(cause, _name(cause.name, taken), has_shape=bursts is None)]
+        stated = cause.name if count_of[cause.name] == 1 else f"{cause.name} {cause.level}"
+        lines += ["", *_cause_lines(cause, _name(stated, taken), has_shape=bursts is None)]
     return "\n".join(lines) + "\n"
 
 

@@ -57,7 +57,7 @@ def scenario_text(
     of the goodput event log; with it, the scenario replays that log.
     """
     nodes = times.log.nodes if times and times.log.nodes else 0
-    nodes = nodes or (len(failures.log.nodes) if failures else 0)
+    nodes = nodes or (failures.log.job_nodes or len(failures.log.nodes) if failures else 0)
     sources = [f"{times.log.name}: {times.log.note}"] if times else []
     sources += [f"{failures.log.name}: {failures.log.form}"] if failures else []
     name = times.log.jobs[0] if times and times.log.jobs else "learned"
@@ -74,7 +74,7 @@ def scenario_text(
             f"description = {json.dumps('Learned from ' + '; '.join(sources))}",
             "",
             "[job]",
-            f"gpus = {max(1, nodes) * gpus_per_node}" + _size_note(times, nodes),
+            f"gpus = {max(1, nodes) * gpus_per_node}" + _size_note(times, failures),
             "groups = 1                 # not in the log: state your data-parallel groups",
             f"steps = {steps}",
             "",
@@ -108,11 +108,14 @@ def _uncertain(priors: Sequence[str]) -> list[str]:
     return ["[uncertain]                # 5 % and 95 % quantiles", *priors] if priors else []
 
 
-def _size_note(times: JobFit | None, nodes: int) -> str:
+def _size_note(times: JobFit | None, failures: Fit | None) -> str:
     """Return the comment after the GPUs of the job."""
-    if not nodes:
+    if times and times.log.nodes:
+        return ""
+    if failures is None:
         return "                   # not in the log: state your GPUs"
-    return "" if times and times.log.nodes else "                # all nodes: state the job's"
+    whose = "the largest job of the log" if failures.log.job_nodes else "all nodes: state the job's"
+    return f"                # {whose}"
 
 
 _UNKNOWN_TIMES = [

@@ -17,9 +17,15 @@ from faultline.experiments.analysis.quantities import counted, duration_text
 from faultline.experiments.commands.declarations.shared import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.failure_log import FailureLog, LogFile
+from faultline.experiments.config.logs.failure_log import (
+    FailureLog,
+    JobFailures,
+    JobSelection,
+    LogFile,
+)
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.mix_file import (
+    PER_1000_NODE_DAYS,
     plugged_mixes,
     shipped_mixes,
 )
@@ -32,6 +38,8 @@ from faultline.platforms.files import read_text, write_file
 from rich.table import Table
 
 _DAY_S = 86_400.0
+_MOST_JOBS = 8
+"""Names of jobs in the table of rates by job; the others share a row."""
 
 
 def execute_draw(arguments: argparse.Namespace) -> None:
@@ -117,6 +125,7 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
         "mtbf_s": drawing.mtbf_s,
         "drawn_mtbf_s": drawing.drawn_mtbf_s if drawing.failures else None,
         "failures": len(drawing.failures),
+        "expected_failures": drawing.expected,
         "share_on_many_groups": drawing.share_on_many,
         "causes": [
             {
@@ -124,6 +133,7 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
                 "level": cause.level,
                 "kind": cause.kind,
                 "failures": cause.drawn,
+                "expected_failures": cause.expected,
                 "failures_on_many_groups": cause.drawn_on_many,
             }
             for cause in drawing.causes
@@ -136,8 +146,10 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
     console.print(_title(drawing, scenario, arguments), style="bold")
     console.print(_table(drawing, arguments.days))
     drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
+    expected = drawing.expected
+    beside = "" if expected is None else f" (expected: {_few_digits(expected)})"
     console.print(
-        f"{counted(len(drawing.failures), 'failure')}, a mean of {drawn} (the model: "
+        f"{counted(len(drawing.failures), 'failure')}{beside}, a mean of {drawn} (the model: "
         f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
         "group"
     )
@@ -146,6 +158,8 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
 
 def _table(drawing: Drawing, days: float) -> Table:
     numbers = ["a day", "share", "drawn"]
+    if drawing.expected is not None:
+        numbers.append("expected")
     if drawing.share_on_many:
         numbers.append("shared")
     rows = []
@@ -170,12 +184,16 @@ def _print_written(console: Screen, **paths: Path | None) -> None:
             console.print(f"{option}: {path}")
 
 
+def _few_digits(number: float, digits: int = 2) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.{digits}g}"
+
+
 def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]:
-    a_day = cause.drawn / days
     return {
-        "a day": f"{a_day:,.0f}" if a_day >= 100 else f"{a_day:.2g}",
+        "a day": _few_digits(cause.drawn / days),
         "share": f"{cause.drawn / max(1, len(drawing.failures)):.0%}",
         "drawn": f"{cause.drawn:,}",
+        "expected": "" if cause.expected is None else _few_digits(cause.expected),
         "shared": f"{cause.drawn_on_many:,}",
     }
 
@@ -238,7 +256,12 @@ def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
                 "to read, for example time=timestamp node=hostname"
             )
     span_s = None if arguments.days is None else arguments.days * _DAY_S
-    return read_log(LogFile(path, arguments.nodes, arguments.gpus_per_node, span_s, columns))
+    selection = JobSelection(
+        arguments.job, arguments.partition, arguments.min_nodes, arguments.min_duration
+    )
+    return read_log(
+        LogFile(path, arguments.nodes, arguments.gpus_per_node, span_s, columns, selection)
+    )
 
 
 def _about(log: FailureLog) -> dict[str, Any]:
@@ -251,6 +274,7 @@ def _about(log: FailureLog) -> dict[str, Any]:
         "span_s": log.span_s,
         "node_s": log.node_s,
         "notes": list(log.notes),
+        "warning": log.warning,
     }
 
 
@@ -258,7 +282,7 @@ def _sentence(log: FailureLog) -> str:
     return (
         f"{log.name} ({log.form}): {counted(len(log.failures), 'failure')} of "
         f"{counted(len(log.nodes), 'node')} in "
-        f"{duration_text(log.span_s)}, {log.node_s / 86_400:,.4g} node-days"
+        f"{duration_text(log.span_s)}, {_few_digits(log.node_s / _DAY_S, 3)} node-days"
     )
 
 
@@ -268,6 +292,8 @@ def _print_log(log: FailureLog, **look: Any) -> Screen:
     console.print(_sentence(log), **look)
     for note in log.notes:
         console.print(f"note: {note}")
+    if log.warning:
+        console.print(f"warning: {log.warning}", style="bold")
     return console
 
 
@@ -278,6 +304,13 @@ def fit_as_json(fitted: Any) -> dict[str, Any]:
         **_about(fitted.log),
         "whole": _cause_as_json(fitted.whole),
         "causes": [_cause_as_json(cause) for cause in fitted.causes],
+        "jobs": [
+            {
+                **job._asdict(),
+                "per_1000_node_days": dict(zip(_SORTS, _rates(fitted.log, job), strict=True)),
+            }
+            for job in fitted.log.jobs
+        ],
         "lemons": None
         if lemons is None
         else {
@@ -316,30 +349,57 @@ def _cause_as_json(cause: Any) -> dict[str, Any]:
     }
 
 
+_SORTS = ("hardware", "software")
+
+
+def _rates(log: FailureLog, job: JobFailures) -> tuple[float | None, float | None]:
+    """Return a job's failures of hardware and of software per 1,000 days of eight GPUs.
+
+    The second is None if none on its few nodes would count.
+    """
+    per_node_s = PER_1000_NODE_DAYS / log.gpus_per_node
+    software_s = job.node_s - job.without_software_s
+    return (
+        per_node_s * job.hardware / job.node_s if job.node_s else None,
+        per_node_s * job.software / software_s if software_s > 0.0 else None,
+    )
+
+
+def _jobs_table(log: FailureLog) -> Table:
+    """Return the table of rates by job."""
+    shown, others = list(log.jobs[:_MOST_JOBS]), log.jobs[_MOST_JOBS:]
+    if others:
+        sums = map(sum, zip(*(job[3:] for job in others), strict=True))
+        largest = max(job.nodes for job in others)
+        runs = sum(job.runs for job in others)
+        shown.append(JobFailures(f"{len(others):,} other names", runs, largest, *sums))
+    rows = []
+    for job in shown:
+        rates = ["" if rate is None else _few_digits(rate, 3) for rate in _rates(log, job)]
+        days = _few_digits(job.node_s / _DAY_S)
+        counts = f"{job.hardware:,}", rates[0], f"{job.software:,}", rates[1]
+        rows.append([job.name, f"{job.runs:,}", f"{job.nodes:,}", days, *counts])
+    numbers = ("runs", "nodes", "node-days", "hardware", "/1,000 d", "software", "/1,000 d")
+    return _numbers_table("job", rows, numbers)
+
+
+def _numbers_table(name: str, rows: Iterable[Sequence[str]], numbers: Sequence[str]) -> Table:
+    """Return a table of names and numbers of them."""
+    columns: list[dict[str, Any]] = [{"header": name, "style": "bold", "overflow": "fold"}]
+    columns += [{"header": number, "justify": "right", "no_wrap": True} for number in numbers]
+    return text_table(rows, columns, box=None, pad_edge=False, padding=(0, 1, 0, 0))
+
+
 def print_fit(fitted: Any) -> Screen:
     """Print a fit of a log of failures, and return the console."""
     console = _print_log(fitted.log, style="bold")
-    rows = []
-    for cause in (*fitted.causes, fitted.whole):
-        rate, gaps, repair = cause.per_1000_node_days, cause.gaps, cause.repair
-        rows.append(
-            [
-                cause.name,
-                cause.level,
-                cause.kind,
-                f"{cause.count:,}",
-                f"{rate.mean:.3g}",
-                f"{rate.low:.3g}–{rate.high:.3g}",
-                "" if gaps.shape is None else f"{gaps.shape.mean:.2f}",
-                "" if gaps.shape is None else f"{gaps.shape.low:.2f}–{gaps.shape.high:.2f}",
-                "" if gaps.p_exponential is None else f"{gaps.p_exponential:.2f}",
-                "" if gaps.p_weibull is None else f"{gaps.p_weibull:.2f}",
-                "" if repair is None else duration_text(repair.median_s),
-                "" if repair is None else f"{repair.sigma:.1f}",
-            ]
-        )
-    numbers = ["failures", "/1,000 d", "95 %", "shape", "95 %", "p exp", "p Weib"]
-    console.print(_causes_table(rows, [*numbers, "repair", "sigma"]))
+    if fitted.log.jobs:
+        console.print(_jobs_table(fitted.log))
+        console.print()
+    console.print(_rates_table(fitted))
+    if any(cause.gaps.shape is not None for cause in (fitted.whole, *fitted.causes)):
+        console.print()
+        console.print(_gaps_table(fitted))
     if same := fitted.whole.gaps.same_instant:
         console.print(f"{same:,} failures have the same time as the one before; gaps exclude them")
     console.print(_about_lemons(fitted.lemons))
@@ -347,9 +407,35 @@ def print_fit(fitted: Any) -> Screen:
     return console
 
 
+def _rates_table(fitted: Any) -> Table:
+    """Return the table of rates and repairs by cause."""
+    rows = []
+    for cause in (*fitted.causes, fitted.whole):
+        rate, repair = cause.per_1000_node_days, cause.repair
+        what = (cause.level, cause.kind) if cause is not fitted.whole else ("", "")
+        numbers = [f"{cause.count:,}", _few_digits(rate.mean, 3)]
+        numbers.append(f"{_few_digits(rate.low, 3)}–{_few_digits(rate.high, 3)}")
+        numbers.append("" if repair is None else duration_text(repair.median_s))
+        numbers.append("" if repair is None else f"{repair.sigma:.1f}")
+        rows.append([cause.name, *what, *numbers])
+    return _causes_table(rows, ["failures", "/1,000 d", "95 %", "repair", "sigma"])
+
+
+def _gaps_table(fitted: Any) -> Table:
+    """Return the table of shapes of the times between failures, of causes that have one."""
+    rows = []
+    for cause in (*fitted.causes, fitted.whole):
+        gaps = cause.gaps
+        if gaps.shape is not None:
+            shape = f"{gaps.shape.mean:.2f}", f"{gaps.shape.low:.2f}–{gaps.shape.high:.2f}"
+            rows.append([cause.name, *shape, f"{gaps.p_exponential:.2f}", f"{gaps.p_weibull:.2f}"])
+    numbers = ("shape", "95 %", "p exponential", "p Weibull")
+    return _numbers_table("times between failures", rows, numbers)
+
+
 def _about_lemons(lemons: Any) -> str:
     if lemons is None:
-        return "too few failures of nodes to determine whether some fail more often than others"
+        return "too few failures name their node to determine whether some fail more often"
     shape = lemons.shape
     if not math.isfinite(shape.mean):
         return f"all nodes fail at one rate (a gamma factor's shape is above {shape.low:.2g}, 95 %)"

@@ -73,7 +73,8 @@ def execute(arguments: argparse.Namespace) -> None:
         return
     console = Screen()
     missing = ["job.groups", "job.steps"]
-    if times is None or not times.log.nodes:
+    knows_size = (times and times.log.nodes) or (failures and failures.log.job_nodes)
+    if not knows_size:
         missing.insert(0, "job.gpus")
     if times is not None:
         console.print(times.log.note, soft_wrap=True)
@@ -123,7 +124,8 @@ def _learned(arguments: argparse.Namespace) -> tuple[JobFit | None, Fit | None]:
                 raise UserError(f"{path}: give one log of failures; {failures.log.name} is another")
             failures = fit_failures(node_log(arguments, path))
     if failures is None:
-        refuse_idle(arguments, ["nodes", "days", "columns"], "without a log of failures by node")
+        options = ["nodes", "days", "columns", "job", "partition", "min_nodes", "min_duration"]
+        refuse_idle(arguments, options, "without a log of failures by node")
     return times, failures
 
 

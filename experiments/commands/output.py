@@ -66,10 +66,11 @@ def waiting(what: str) -> Iterator[None]:
 
 
 def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: str) -> None:
-    """Refuse stated options, named without dashes, that have no effect `where`."""
+    """Refuse stated options, named as in the namespace, that have no effect `where`."""
     for option in options:
         if getattr(arguments, option) not in (None, False):
-            raise UserError(f"--{option}: has no effect {where}; leave it out")
+            name = option.replace("_", "-")
+            raise UserError(f"--{name}: has no effect {where}; leave it out")
 
 
 @contextmanager

@@ -39,11 +39,13 @@ from pydantic import (
 GPUS_PER_NODE = 8
 """GPUs of the nodes in ``per_1000_node_days`` (Kokolis et al. 2025, arXiv 2410.21680)."""
 
+PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
+"""Factor from a rate per second and GPU to one per 1,000 days of a node of eight GPUs."""
+
 _MIXES = Library("mix", "mixes")
 ENTRY_POINTS = "faultline.mixes"
 """Entry point group for mixes of installed packages."""
 _CAUSE = re.compile(r"\s*\[\[\s*cause\s*\]\]")
-_DAY_S = 86_400.0
 _LONGEST_S = 1e10
 
 
@@ -214,7 +216,7 @@ class MixFile(_Table):
 
     def _rate_per_gpu_s(self, table: CauseTable) -> float:
         if table.per_1000_node_days is not None:
-            return table.per_1000_node_days / (1000 * GPUS_PER_NODE * _DAY_S)
+            return table.per_1000_node_days / PER_1000_NODE_DAYS
         assert table.count is not None
         assert self.observed is not None
         return table.count / (self.observed.gpus * parse_time_s(self.observed.span))

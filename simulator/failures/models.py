@@ -33,6 +33,14 @@ class GroupFailureRate:
         """Return the failures per second at a time since the beginning, in seconds."""
         return self.rates_per_s[bisect_right(self.ends_s, now_s)]
 
+    def over(self, span_s: float) -> float:
+        """Return the expected failures of one group from the beginning over a span, in seconds."""
+        failures, begin_s = 0.0, 0.0
+        for end_s, rate_per_s in zip((*self.ends_s, inf), self.rates_per_s, strict=True):
+            failures += rate_per_s * (min(end_s, span_s) - begin_s)
+            begin_s = min(end_s, span_s)
+        return failures
+
     def holds_until_s(self, now_s: float) -> float:
         """Return when the interval of a time ends, in seconds; infinite for the last."""
         ends_s, interval = self.ends_s, bisect_right(self.ends_s, now_s)

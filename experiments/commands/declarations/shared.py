@@ -148,6 +148,16 @@ def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
         help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
         "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
     )
+    jobs = parser.add_argument_group("jobs of a Slurm log that count (default: all)")
+    jobs.add_argument("--job", metavar="NAME", help="jobs of this name; * and ? match any text")
+    jobs.add_argument("--partition", metavar="NAME", help="jobs of this partition; likewise")
+    jobs.add_argument("--min-nodes", metavar="N", type=nodes, help="jobs on at least N nodes")
+    jobs.add_argument(
+        "--min-duration",
+        metavar="TIME",
+        type=duration,
+        help="jobs whose runs together take at least TIME, for example 12h",
+    )
 
 
 def add_gpus_per_node(parser: _ActionsContainer) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
+from shlex import quote as shell_quote
 from typing import NamedTuple
 
+import numpy as np
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.trace_file import LARGEST_BYTES
 from faultline.platforms.files import read_text
@@ -15,16 +18,75 @@ from faultline.simulator.failures.failure import Failure, Kind, Level
 
 LARGEST_NUMBER_OF_NODES = 100_000
 
+_SMALL = 0.1
+"""Jobs are short or small with less than this share of the node-time of a run of the main job."""
+_DRAWN_NODES = 0
+"""Seed for the nodes of failures that do not name theirs, in a trace."""
+
 
 class Logged(NamedTuple):
     """One failure of a log."""
 
     time_s: float  # Seconds since the log begins.
     level: Level  # Level of the failed component.
-    number: int  # Number of the component; of a host, its place in `FailureLog.nodes`.
+    # Number of the component; of a host, its place in `FailureLog.nodes`, or None if the log does
+    # not name the host.
+    number: int | None
     cause: str
     kind: Kind
     repair_s: float | None  # Seconds until it was up again; None if the log does not state it.
+
+
+class JobFailures(NamedTuple):
+    """The runs of the jobs of one name, and their failures."""
+
+    name: str  # Of the jobs; of runs without a name, their number of nodes.
+    runs: int
+    nodes: int  # Nodes of the largest run.
+    node_s: float  # Node-seconds of the runs.
+    without_software_s: float  # As in `FailureLog`.
+    hardware: int  # Failures of hardware.
+    software: int
+
+    @property
+    def failures(self) -> int:
+        """All failures."""
+        return self.hardware + self.software
+
+
+@dataclass(frozen=True, slots=True)
+class JobSelection:
+    """The jobs of a scheduler's log that count."""
+
+    name: str | None = None  # A pattern with * and ?; None: all names.
+    partition: str | None = None  # Likewise.
+    min_nodes: int | None = None  # Least nodes of a run.
+    min_duration_s: float | None = None  # Least time of all runs of a job together.
+
+    @property
+    def options(self) -> str:
+        """The selection as options of a command; empty if all jobs count."""
+        duration = None if self.min_duration_s is None else f"{self.min_duration_s:g}s"
+        stated = {
+            "--job": self.name,
+            "--partition": self.partition,
+            "--min-nodes": self.min_nodes,
+            "--min-duration": duration,
+        }
+        return " ".join(
+            f"{option} {shell_quote(str(value))}"
+            for option, value in stated.items()
+            if value is not None
+        )
+
+    def has(self, name: str, partition: str, nodes: int, duration_s: float) -> bool:
+        """Return whether a run of a job counts."""
+        return (
+            (self.name is None or fnmatchcase(name, self.name))
+            and (self.partition is None or fnmatchcase(partition, self.partition))
+            and nodes >= (self.min_nodes or 0)
+            and duration_s >= (self.min_duration_s or 0.0)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +106,31 @@ class FailureLog:
     notes: tuple[str, ...] = ()  # Sentences about what was read and left out.
     # Node-seconds among `node_s` in which failures of software do not count.
     without_software_s: float = 0.0
+    # The failures by job, most node-seconds first; empty if the log knows no jobs.
+    jobs: tuple[JobFailures, ...] = ()
+    idle_nodes: int = 0  # Nodes at the end of `nodes` that the log did not watch.
+
+    @property
+    def job_nodes(self) -> int:
+        """Nodes of the largest run of a job; 0 if the log knows no jobs."""
+        return max((job.nodes for job in self.jobs), default=0)
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if most failures are of jobs much shorter or smaller than the main one."""
+        if not self.jobs:
+            return None
+        main = self.jobs[0]  # Most node-seconds.
+        most_s = _SMALL * main.node_s / main.runs
+        small = [job for job in self.jobs if job.node_s / job.runs < most_s]
+        count, total = sum(job.failures for job in small), len(self.failures)
+        if 2 * count <= total:
+            return None
+        share = sum(job.node_s for job in small) / self.node_s
+        return (
+            f"{count} of {total} failures are of short or small jobs ({share:.0%} of the node-days)"
+            f" and say little about {main.name}: select jobs by --job, --min-nodes"
+        )
 
     @property
     def gpu_s(self) -> float:
@@ -56,8 +143,25 @@ class FailureLog:
         return (self.node_s - without_s) * self.gpus_per_node
 
     def as_failures(self) -> list[Failure]:
-        """Return the failures for a trace; they hit no groups yet."""
-        return [Failure(*logged, range(0)) for logged in self.failures]
+        """Return the failures for a trace; they hit no groups yet.
+
+        A failure of a host that the log does not name is on a randomly drawn one.
+        """
+        drawn = np.random.default_rng(_DRAWN_NODES).integers(
+            max(1, len(self.nodes) - self.idle_nodes), size=len(self.failures)
+        )
+        return [
+            Failure(
+                one.time_s,
+                one.level,
+                int(node) if one.number is None else one.number,
+                one.cause,
+                one.kind,
+                one.repair_s,
+                range(0),
+            )
+            for one, node in zip(self.failures, drawn, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +175,7 @@ class LogFile:
     # Names of the columns in a CSV file by Faultline's names; other columns are left out. Empty if
     # they are the same.
     columns: Mapping[str, str] = field(default_factory=dict)
+    selection: JobSelection = JobSelection()  # Jobs that count, in a scheduler's log.
     text: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -93,7 +93,8 @@ def read_log(file: LogFile) -> FailureLog:
     first = next((line for line in file.text.splitlines() if line.strip()), "")
     log = _reader_of(file, first)(file)
     if not log.failures:
-        raise UserError(f"{file.path}: has no failure ({log.form}); choose a longer time")
+        others = " or other jobs" if file.selection.options else ""
+        raise UserError(f"{file.path}: has no failure ({log.form}); choose a longer time{others}")
     if not (isfinite(log.node_s) and log.node_s > 0.0):
         raise UserError(
             f"{file.path}: no node was ever up, so that rates are unknown; choose a longer time"
@@ -122,6 +123,10 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
         raise UserError(f"{file.path}:1: this is no known log; give {_FORMATS}")
     if file.columns and not is_csv:
         raise UserError(f"--columns: {file.path} is no CSV file; leave the option out")
+    if file.selection.options and read is not read_sacct:
+        raise UserError(
+            f"{file.selection.options}: {file.path} is no log of jobs, as of sacct; leave it out"
+        )
     return read
 
 
@@ -147,8 +152,8 @@ def _read_badput(file: LogFile) -> FailureLog:
     """Read lost time by the names of ml-goodput-measurement: ``time,badput,seconds,node``.
 
     A failure starts with the recovery from a disruption, or with its lost progress. Lost time that
-    follows without a gap belongs to it. The named node has failed, or the whole job if no node is
-    named. The failure is repaired when the infrastructure has recovered.
+    follows without a gap belongs to it. The named node has failed, or an unknown one. The failure
+    is repaired when the infrastructure has recovered.
 
     Raises UserError, which names the first wrong line, or if the number of nodes is unknown.
     """
@@ -165,11 +170,11 @@ def _read_badput(file: LogFile) -> FailureLog:
         if begin_s > open_until_s + _TOUCHING_S:
             if name not in _DISRUPTED:
                 continue
-            failures.append(Logged(begin_s, "job", 0, "disruption", "hardware", None))
+            failures.append(Logged(begin_s, "host", None, "disruption", "hardware", None))
         open_until_s = max(open_until_s, begin_s + lasts_s)
         failure = failures.pop()
         if node:
-            failure = failure._replace(level="host", number=nodes[node])
+            failure = failure._replace(number=nodes[node])
         if name == _RECOVERY:
             failure = failure._replace(repair_s=(failure.repair_s or 0.0) + lasts_s)
         failures.append(failure)

@@ -1,10 +1,11 @@
 """Jobs in Slurm's accounting: ``sacct --parsable2`` with State, Start, End and NodeList.
 
 A job that ended in a state of `FAILED` is a failure at its end. It is a failure of one node if the
-log names that node (FailedNode, or a job on one node), else of the whole job. A failure of software
-on a small job, such as a burn-in of one node, does not count, since it is no evidence about large
-jobs. The log shows failures only where jobs run, so the node-seconds are those of jobs. A failed
-node is up again at the latest when the next job starts on it.
+log names that node (FailedNode, or a job on one node). Otherwise a failure of hardware is one of
+an unknown node, and a failure of software is one of the whole job. A failure of software on a
+small job, such as a burn-in of one node, does not count, since it is no evidence about large jobs.
+A preemption is no failure. The log shows failures only where jobs run, so the node-seconds are
+those of jobs. A failed node is up again at the latest when the next job starts on it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import StringIO
@@ -24,6 +26,7 @@ from faultline.experiments.config.errors import UserError, quote
 from faultline.experiments.config.logs.failure_log import (
     LARGEST_NUMBER_OF_NODES,
     FailureLog,
+    JobFailures,
     LogFile,
     Logged,
     left_out,
@@ -34,18 +37,22 @@ from faultline.simulator.failures.failure import Kind
 _SMALLEST_JOB = 2
 """Nodes of the smallest job whose failures of software count; 1 if no job has more."""
 NEEDED = ("State", "Start", "End", "NodeList")
+_CALL = (
+    "call sacct --duplicates --parsable2 "
+    f"--format=JobID,JobName,Partition,{','.join(NEEDED)},FailedNode"
+)
 FAILED: dict[str, tuple[str, Kind]] = {
     "NODE_FAIL": ("node-fail", "hardware"),
     "BOOT_FAIL": ("boot-fail", "hardware"),
     "LAUNCH_FAILED": ("launch-failed", "software"),
     "FAILED": ("failed", "software"),
     "OUT_OF_MEMORY": ("out-of-memory", "software"),
-    "PREEMPTED": ("preemption", "hardware"),
 }
 """Cause and kind by the state that a job ended in."""
+_PREEMPTED = "PREEMPTED"
 SOUND = (
     "CANCELLED", "COMPLETED", "COMPLETING", "CONFIGURING", "DEADLINE", "PENDING", "REQUEUED",
-    "RESIZING", "REVOKED", "RUNNING", "STOPPED", "SUSPENDED", "TIMEOUT",
+    "RESIZING", "REVOKED", "RUNNING", "STOPPED", "SUSPENDED", "TIMEOUT", _PREEMPTED,
 )  # fmt: skip
 """States that are no failure of the machine or the program."""
 
@@ -118,8 +125,11 @@ def _texts(pieces: _Pieces) -> Iterator[str]:
 
 
 class _Job(NamedTuple):
-    """A job that ran."""
+    """A run of a job."""
 
+    identity: str  # Empty if the log has none; runs of a job that was requeued share it.
+    name: str
+    partition: str
     start: datetime
     end: datetime | None  # None if it still runs.
     state: str
@@ -132,12 +142,18 @@ class _Job(NamedTuple):
             return self.failed_node
         return self.nodes[0] if len(self.nodes) == 1 else None
 
+    @property
+    def group(self) -> str:
+        """The job's name, or the size of a job without a name."""
+        return self.name or f"{len(self.nodes)}-node jobs"
+
 
 @dataclass(slots=True)
 class _Jobs:
     """The jobs of a file."""
 
     ran: list[_Job] = field(default_factory=list)
+    columns: Collection[str] = ()
     lists: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     expanded: int = 0
@@ -150,10 +166,8 @@ class _Jobs:
         """Return the reader of rows below a header."""
         for name in NEEDED:
             if name not in header:
-                raise UserError(
-                    f"{place}: column {name} is missing; call sacct --parsable2 "
-                    f"--format=JobID,{','.join(NEEDED)},FailedNode"
-                )
+                raise UserError(f"{place}: column {name} is missing; {_CALL}")
+        self.columns = header
         return lambda row: self._read(dict(zip(header, row, strict=True)))
 
     def _read(self, cells: dict[str, str]) -> None:
@@ -179,7 +193,8 @@ class _Jobs:
         if end is not None and end < start:
             raise ValueError(f"ends at {cells['End']}, before it starts")
         nodes = self._nodes(cells["NodeList"])
-        self.ran.append(_Job(start, end, state, nodes, cells.get("FailedNode", "")))
+        known = (job, cells.get("JobName", ""), cells.get("Partition", ""))
+        self.ran.append(_Job(*known, start, end, state, nodes, cells.get("FailedNode", "")))
 
     def _nodes(self, text: str) -> list[str]:
         if text not in self.lists:
@@ -199,10 +214,10 @@ class _Jobs:
 def read_sacct(file: LogFile) -> FailureLog:
     """Read jobs of ``sacct --parsable2``.
 
-    Steps of jobs, jobs that never ran, duplicate rows and failures of software on small jobs are
-    left out and counted.
+    Steps of jobs, jobs that never ran, jobs that are not selected, duplicate rows, preemptions and
+    failures of software on small jobs are left out and counted.
 
-    Raises UserError, which names the first wrong line.
+    Raises UserError, which names the first wrong line, or if no job is selected.
     """
     jobs = _Jobs()
     lines = StringIO(file.text)
@@ -219,50 +234,131 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
     begin = min(job.start for job in jobs.ran)
     last = max(job.end or job.start for job in jobs.ran)
     span_s = max((last - begin).total_seconds(), file.span_s or 0.0)
-    nodes = file.all_nodes(jobs.names)
-    smallest_job = min(_SMALLEST_JOB, max(len(job.nodes) for job in jobs.ran))
-    node_s = small_node_s = 0.0
-    for job in jobs.ran:
-        end_s = span_s if job.end is None else (job.end - begin).total_seconds()
-        job_node_s = len(job.nodes) * (end_s - (job.start - begin).total_seconds())
-        node_s += job_node_s
-        if len(job.nodes) < smallest_job:
-            small_node_s += job_node_s
+
+    def end_s(job: _Job) -> float:
+        return span_s if job.end is None else (job.end - begin).total_seconds()
+
+    def run_s(job: _Job) -> float:
+        return end_s(job) - (job.start - begin).total_seconds()
+
+    ran, others = _selected(jobs, file, run_s)
+    # Jobs with the same node list share it.
+    lists = {id(job.nodes): job.nodes for job in ran}
+    named = {name for names in lists.values() for name in names}
+    nodes = file.all_nodes(named)
+    smallest_job = min(_SMALLEST_JOB, max(len(job.nodes) for job in ran))
     starts = _starts_on_failed_nodes(jobs, nodes, begin)
-    failures, unknown, small = [], 0, 0
-    for job in jobs.ran:
+    failures, counted = [], Counter[tuple[str, Kind]]()
+    unknown = small = 0
+    for job in ran:
         if job.state not in FAILED or job.end is None:
             continue
         cause, kind = FAILED[job.state]
         if kind == "software" and len(job.nodes) < smallest_job:
             small += 1
             continue
-        time_s, culprit = (job.end - begin).total_seconds(), job.culprit(nodes)
-        if culprit is None:
-            unknown += kind == "hardware"
+        counted[job.group, kind] += 1
+        time_s, culprit = end_s(job), job.culprit(nodes)
+        if culprit is not None:
+            after = starts[culprit]
+            place = bisect_left(after, time_s)
+            repair_s = after[place] - time_s if kind == "hardware" and place < len(after) else None
+            failures.append(Logged(time_s, "host", nodes[culprit], cause, kind, repair_s))
+        elif kind == "software":
             failures.append(Logged(time_s, "job", 0, cause, kind, None))
-            continue
-        after = starts[culprit]
-        place = bisect_left(after, time_s)
-        repair_s = after[place] - time_s if kind == "hardware" and place < len(after) else None
-        failures.append(Logged(time_s, "host", nodes[culprit], cause, kind, repair_s))
-    notes = ["repair: until the next job starts on the node, which is an upper bound"]
+        else:
+            unknown += 1
+            failures.append(Logged(time_s, "host", None, cause, kind, None))
+    notes = []
+    if any(failure.repair_s is not None for failure in failures):
+        notes.append("repair: until the next job starts on the node, which is an upper bound")
     if unknown:
         notes.append(
-            f"{unknown} failures of hardware under jobs of several nodes count for the whole job, "
-            "since the log does not name the node; ask sacct for FailedNode"
+            f"{unknown} failures of hardware are each of one unknown node of a job, with an "
+            "unknown repair; ask sacct for FailedNode"
         )
+    others_failed = sum(job.state in FAILED for job in others)
     notes += left_out(
         {
+            f"runs of other jobs ({others_failed:,} failed)": len(others),
             "exact duplicates": jobs.duplicates,
             "steps of jobs": jobs.steps,
             "jobs that never ran": jobs.never_ran,
+            "preemptions": sum(job.state == _PREEMPTED for job in ran),
             f"failures of software on jobs of fewer than {smallest_job} nodes": small,
         }
     )
     failures.sort(key=lambda failure: failure.time_s)
-    log = file.log("Slurm's sacct", failures, nodes, span_s, node_s, notes)
-    return replace(log, without_software_s=small_node_s)
+    form = " ".join(["Slurm's sacct", file.selection.options]).strip()
+    by_job = _by_job(ran, run_s, smallest_job, counted)
+    node_s = sum(job.node_s for job in by_job)
+    log = file.log(form, failures, nodes, span_s, node_s, notes)
+    return replace(
+        log,
+        without_software_s=sum(job.without_software_s for job in by_job),
+        jobs=by_job,
+        idle_nodes=len(nodes) - len(named),
+    )
+
+
+def _by_job(
+    ran: Collection[_Job],
+    run_s: Callable[[_Job], float],
+    smallest_job: int,
+    counted: Mapping[tuple[str, Kind], int],
+) -> tuple[JobFailures, ...]:
+    """Return the runs and the failures by job, most node-seconds first."""
+    groups: dict[str, list[_Job]] = defaultdict(list)
+    for job in ran:
+        groups[job.group].append(job)
+    by_job = [
+        JobFailures(
+            name,
+            len(mine),
+            max(len(job.nodes) for job in mine),
+            sum(len(job.nodes) * run_s(job) for job in mine),
+            sum(len(job.nodes) * run_s(job) for job in mine if len(job.nodes) < smallest_job),
+            counted.get((name, "hardware"), 0),
+            counted.get((name, "software"), 0),
+        )
+        for name, mine in groups.items()
+    ]
+    return tuple(sorted(by_job, key=lambda job: -job.node_s))
+
+
+def _selected(
+    jobs: _Jobs, file: LogFile, run_s: Callable[[_Job], float]
+) -> tuple[list[_Job], list[_Job]]:
+    """Return the runs of the selected jobs, and those of other jobs.
+
+    Raises UserError if there are none, or if the log lacks a column for the selection.
+    """
+    selection = file.selection
+    for option, column, stated in (
+        ("--job", "JobName", selection.name),
+        ("--partition", "Partition", selection.partition),
+    ):
+        if stated is not None and column not in jobs.columns:
+            raise UserError(f"{option} {stated}: {file.path} has no column {column}; {_CALL}")
+    # Runs without an identity are jobs of their own.
+    keys = [job.identity or number for number, job in enumerate(jobs.ran)]
+    duration_s: dict[str | int, float] = defaultdict(float)
+    for key, job in zip(keys, jobs.ran, strict=True):
+        duration_s[key] += run_s(job)
+    ran, others = list[_Job](), list[_Job]()
+    for key, job in zip(keys, jobs.ran, strict=True):
+        counts = selection.has(job.name, job.partition, len(job.nodes), duration_s[key])
+        (ran if counts else others).append(job)
+    if not ran:
+        node_s = Counter[str]()
+        for job in jobs.ran:
+            node_s[job.group] += round(len(job.nodes) * run_s(job))
+        most = ", ".join(name for name, _ in node_s.most_common(3))
+        raise UserError(
+            f"{selection.options}: selects no job of {file.path}; the jobs with the most node-days "
+            f"are {most}"
+        )
+    return ran, others
 
 
 def _starts_on_failed_nodes(
@@ -274,7 +370,7 @@ def _starts_on_failed_nodes(
         for job in jobs.ran
         if job.state in FAILED and (culprit := job.culprit(nodes)) is not None
     }
-    # Jobs with the same node list share it, so each list is filtered once.
+    # Each shared list is filtered once.
     failing: dict[int, list[str]] = {}
     for job in jobs.ran:
         if id(job.nodes) not in failing:

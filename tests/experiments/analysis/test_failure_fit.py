@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faultline.experiments.analysis.failure_fit import (
-    PER_1000_NODE_DAYS,
     Fit,
     fit,
     fit_gaps,
@@ -21,7 +20,7 @@ from faultline.experiments.analysis.failure_fit import (
     weibull_shape,
 )
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
-from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.config.mix_file import PER_1000_NODE_DAYS, load_mix
 from faultline.experiments.figures import failures as failure_figures
 from faultline.experiments.figures.failures import draw_fit
 from faultline.simulator.failures.distributions import Uniform
@@ -174,6 +173,35 @@ def test_the_mix_is_one_that_scenarios_can_use(fitted: Fit, tmp_path: Path) -> N
         assert (cause.shape is None) == (known.shape is None)
     assert causes["gpu-memory"].repair is not None
     assert causes["gpu-memory"].repair.mean_s == pytest.approx(4e3, rel=0.05)
+
+
+def test_a_cause_at_two_levels_is_two_of_a_mix(tmp_path: Path) -> None:
+    """The most frequent level would make failures of single nodes ones of the whole job."""
+    job = Logged(5.0, "job", 0, "failed", "software", None)
+    node = job._replace(time_s=9.0, level="host", number=None)
+    failures = (job, job._replace(time_s=6.0), node)
+    path = tmp_path / "mix.toml"
+    path.write_text(mix_text(fit(FailureLog("l", "CSV", failures, ("a",), 8, 10.0, 10.0))))
+    causes = {cause.name: cause for cause in load_mix(str(path)).causes()}
+    assert {name: cause.level for name, cause in causes.items()} == {
+        "failed-job": "job", "failed-host": "host"
+    }  # fmt: skip
+    assert causes["failed-job"].rate_per_gpu_s == pytest.approx(2 / (8 * 10.0))
+
+
+def test_lemons_need_the_nodes_of_most_failures() -> None:
+    """Ten failures of single-node jobs on one node of 64 say nothing about the other 63."""
+    named = [Logged(float(at), "host", 0, "fan", "hardware", None) for at in range(10)]
+    unnamed = [one._replace(number=None) for one in named]
+    names = tuple(f"n{number}" for number in range(64))
+
+    def lemons(*failures: Logged) -> bool:
+        log = FailureLog("l", "CSV", failures, names, 8, 20.0, 20.0 * 64)
+        return fit(log).lemons is not None
+
+    assert lemons(*named)
+    assert lemons(*named, *unnamed[:9])
+    assert not lemons(*named, *unnamed)
 
 
 def test_names_that_no_mix_may_have(tmp_path: Path) -> None:

@@ -35,6 +35,48 @@ def test_drawn_counts_are_within_what_a_poisson_process_gives(cli: Cli) -> None:
     assert len(outside) <= 3
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        # Kinds that stop nothing, and bursts.
+        ["failures.mix=llama3-kinds", "failures.kinds.correlated_excess=3"],
+        # Several components at once, a shape, and a cause that is never drawn.
+        ["failures.mix={mix}"],
+    ],
+)
+def test_expected_numbers_are_the_means_of_drawn_ones(
+    settings: list[str], tmp_path: Path, cli: Cli
+) -> None:
+    mix = tmp_path / "ours.toml"
+    mix.write_text(
+        'source = "x"\n[[cause]]\nname = "power"\nper_1000_node_days = 40\nlevel = "domain"\n'
+        'kind = "hardware"\nat_once = 3\n[[cause]]\nname = "young"\nper_1000_node_days = 2\n'
+        'level = "host"\nkind = "network"\nshape = 0.5\n'
+        '[[cause]]\nname = "never"\nper_1000_node_days = 1e-6\nlevel = "job"\nkind = "software"\n',
+        encoding="utf-8",
+    )
+    scenario = ["spare-sound", "--set", "failures.model=mix", "--set", "job.gpus=1024"]
+    words = [word for one in settings for word in ("--set", one.format(mix=mix))]
+    drawn = [
+        cli.json("draw", *scenario, *words, "--days", "30", "--seed", seed) for seed in range(12)
+    ]
+    total = sum(one["failures"] for one in drawn)
+    expected = 12 * drawn[0]["expected_failures"]
+    assert total == pytest.approx(expected, abs=4 * (10 * expected) ** 0.5)
+    if "{mix}" in settings[0]:
+        assert drawn[0]["mtbf_s"] == pytest.approx(12 * 30 * 86_400 / expected, rel=0.01)
+    assert expected == pytest.approx(
+        12 * sum(cause["expected_failures"] for cause in drawn[0]["causes"])
+    )
+    counts = dict[str, int]()
+    for cause in (cause for one in drawn for cause in one["causes"]):
+        counts[cause["name"]] = counts.get(cause["name"], 0) + cause["failures"]
+    for cause in drawn[0]["causes"]:
+        mean = 12 * cause["expected_failures"]
+        # Bursts and geometric numbers at once have at most ten times a Poisson variance.
+        assert counts[cause["name"]] == pytest.approx(mean, abs=4 * (10 * mean) ** 0.5 + 1)
+
+
 def test_small_groups_share_hosts_and_switches(cli: Cli) -> None:
     words = ["draw", "llama3", "--set", "job.groups=4096", "--set", "failures.gpus_per_switch=64"]
     drawn = cli.json(*words)
@@ -78,6 +120,7 @@ def test_a_weibull_of_independent_groups_fails_most_when_young(cli: Cli) -> None
     """Over 2 of the groups' mean of 0.7 days: the renewal function exceeds t/mean by up to 34 %."""
     drawn = cli.json("draw", "spare-study", "--days", "1.4", "--seed", "3")
     assert 1.05 < drawn["failures"] / (1.4 * 86_400 / 300) < 1.35
+    assert drawn["failures"] == pytest.approx(drawn["expected_failures"], rel=0.15)
 
 
 def test_people_get_a_table_and_a_figure(tmp_path: Path, cli: Cli) -> None:
@@ -90,7 +133,7 @@ def test_people_get_a_table_and_a_figure(tmp_path: Path, cli: Cli) -> None:
     figure = tmp_path / "ours.png"
     words = ["draw", str(mix), "--gpus", "512", "--set", "job.groups=128", "-o", str(figure)]
     printed = cli(*words)
-    for word in ("power", "domain", "100.0% shared by more than one group", str(figure)):
+    for word in ("power", "expected", "100.0% shared by more than one group", str(figure)):
         assert word in printed
     assert figure.read_bytes().startswith(b"\x89PNG")
 
@@ -148,6 +191,7 @@ def test_a_log_is_imported_and_simulated(log: Path, tmp_path: Path, cli: Cli) ->
     assert "--set job.gpus=128" in cli(*arguments)
     drawing = cli.json("draw", trace, "--gpus", "128", "--days", "3")
     assert (drawing["process"], drawing["failures"]) == ("trace", 59)
+    assert drawing["expected_failures"] is None
 
 
 def test_the_printed_settings_run_a_job_that_has_a_mix(log: Path, tmp_path: Path, cli: Cli) -> None:

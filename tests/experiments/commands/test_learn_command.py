@@ -220,12 +220,70 @@ def test_both_logs_give_times_and_causes_at_the_rate_of_the_job(tmp_path: Path, 
     )
 
 
+def jobs_log(path: Path) -> Path:
+    """Write a log of a long job on 16 nodes, and of short ones on two that fail ten times more."""
+    rows = ["JobID|JobName|State|Start|End|NodeList"]
+
+    def add(name: str, state: str, start: int, hours: int, nodes: str) -> None:
+        times = [f"2026-03-{1 + at // 24:02d}T{at % 24:02d}:00:00" for at in (start, start + hours)]
+        rows.append("|".join([str(len(rows)), name, state, *times, nodes]))
+
+    for place in range(20):
+        add("pre", "FAILED" if place % 4 == 0 else "NODE_FAIL", 24 * place, 24, "n[01-16]")
+    for place in range(400):
+        add("eval", "FAILED" if place % 3 == 0 else "COMPLETED", place, 1, "n[17-18]")
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_a_job_is_learned_from_its_own_runs(tmp_path: Path, cli: Cli) -> None:
+    """The short jobs' 134 failures of software would have been 134 of 154."""
+    log, ours = jobs_log(tmp_path / "sacct.txt"), tmp_path / "ours.toml"
+    assert "warning: 134 of 154 failures are of short or small" in " ".join(
+        cli("failures", "fit", log).split()
+    )
+    printed = cli("learn", log, "--job", "p*", "-o", ours)
+    assert "warning" not in printed
+    assert "job.gpus" not in printed
+    scenario = load_scenario(str(ours), {"job.groups": 16})
+    assert scenario.job.gpus == 128
+    # 20 failures in 20 days.
+    assert scenario.failures.mtbf_s == pytest.approx(86_400.0)
+    causes = tomllib.loads((tmp_path / "ours-causes.toml").read_text())["cause"]
+    assert {
+        cause["name"]: (cause["level"], cause["kind"], cause["per_1000_node_days"])
+        for cause in causes
+    } == {
+        "node-fail": ("host", "hardware", pytest.approx(15 / 320 * 1000)),
+        "failed": ("job", "software", pytest.approx(5 / 320 * 1000)),
+    }
+    jobs = cli.json("failures", "fit", log)["jobs"]
+    assert [(job["name"], job["runs"], job["hardware"], job["software"]) for job in jobs] == [
+        ("pre", 20, 15, 5), ("eval", 400, 0, 134)
+    ]  # fmt: skip
+    assert jobs[0]["per_1000_node_days"]["software"] == pytest.approx(5 / 320 * 1000)
+
+
+def test_the_fit_of_a_log_of_jobs_fits_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cli("failures", "fit", jobs_log(tmp_path / "sacct.txt")).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]
+    assert next(line for line in lines if line.startswith("pre ")).split() == [
+        "pre", "20", "16", "320", "15", "46.9", "5", "15.6"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("logs", "options", "why"),
     [
         (("a.jsonl", "a.jsonl"), (), "give one goodput event log"),
         (("n.csv", "n.csv"), (), "give one log of failures"),
         (("a.jsonl",), ("--nodes", 4), "--nodes"),
+        (("a.jsonl",), ("--min-nodes", 4), "--min-nodes: has no effect without a log"),
+        (("n.csv",), ("--job", "x"), "is no log of jobs"),
         (("missing.csv",), (), "No such file"),
     ],
 )

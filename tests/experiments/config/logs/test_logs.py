@@ -9,10 +9,13 @@ from pathlib import Path
 from time import process_time
 
 import pytest
+from faultline.experiments.analysis.failure_fit import failures_of_nodes
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs import slurm
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
+    JobFailures,
+    JobSelection,
     LogFile,
     Logged,
     natural_order,
@@ -72,11 +75,12 @@ def test_jobs_of_slurm_fail_where_the_log_says(
         Logged(7_200.0, "host", 3, "failed", "software", None),
         # Up again at the latest when job 6 starts.
         Logged(10_800.0, "host", 1, "node-fail", "hardware", 1_800.0),
-        Logged(14_400.0, "job", 0, "node-fail", "hardware", None),
+        # Job 5 does not name its node.
+        Logged(14_400.0, "host", None, "node-fail", "hardware", None),
     )
     hours = 2 * 1 + 3 * 2 + 1 + 0.5 + 2 * 1 + 0.5
     assert (log.span_s, log.node_s) == (14_400.0, hours * 3600)
-    assert "1 failures of hardware under jobs of several nodes count for" in log.notes[-2]
+    assert "1 failures of hardware are each of one unknown node" in log.notes[-2]
     assert log.notes[-1] == "left out: 1 steps of jobs, 1 jobs that never ran"
 
 
@@ -88,7 +92,7 @@ def test_small_jobs_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> N
     assert [(one.time_s, one.level, one.cause) for one in log.failures] == [
         (1_800.0, "host", "node-fail"),
         (10_800.0, "host", "node-fail"),
-        (14_400.0, "job", "node-fail"),
+        (14_400.0, "host", "node-fail"),
     ]
     assert log.notes[-1] == (
         "left out: 1 exact duplicates, 1 steps of jobs, 1 jobs that never ran, 1 failures of "
@@ -102,6 +106,108 @@ def test_small_jobs_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> N
 def test_where_all_jobs_have_one_node_their_failures_count(tmp_path: Path) -> None:
     text = "".join(line for line in SACCT.splitlines(keepends=True) if line[0] in "J34")
     assert [one.cause for one in log_of(tmp_path, text).failures] == ["failed"]
+
+
+def test_a_preemption_is_no_failure_and_is_counted(tmp_path: Path) -> None:
+    log = log_of(tmp_path, SACCT.replace("5|NODE_FAIL", "5|PREEMPTED"))
+    assert [one.time_s for one in log.failures] == [10_800.0]
+    assert "1 preemptions" in log.notes[-1]
+
+
+JOBS = """\
+JobID|JobName|Partition|State|Start|End|NodeList|FailedNode
+1|pre-70b|big|NODE_FAIL|2024-05-01T00:00:00|2024-05-02T00:00:00|n[1-8]|
+1|pre-70b|big|FAILED|2024-05-02T00:00:00|2024-05-02T12:00:00|n[1-8]|
+1|pre-70b|big|NODE_FAIL|2024-05-02T12:00:00|2024-05-03T00:00:00|n[1-8]|n3
+2|eval|small|NODE_FAIL|2024-05-01T00:00:00|2024-05-01T03:00:00|n9|
+3|eval|small|FAILED|2024-05-01T01:00:00|2024-05-01T02:00:00|n[10-11]|
+4|eval|small|FAILED|2024-05-01T03:00:00|2024-05-01T04:00:00|n[10-11]|
+5|eval|small|OUT_OF_MEMORY|2024-05-01T05:00:00|2024-05-01T06:00:00|n[10-11]|
+6|eval|small|COMPLETED|2024-05-03T10:00:00|2024-05-03T12:00:00|n3|
+7|eval|small|RUNNING|2024-05-03T10:00:00|Unknown|n12|
+"""
+
+
+def test_rates_are_those_of_each_job(tmp_path: Path) -> None:
+    log = log_of(tmp_path, JOBS)
+    hour_s = 3_600.0
+    assert log.jobs == (
+        JobFailures("pre-70b", 3, 8, 8 * 48 * hour_s, 0.0, 2, 1),
+        # Software fails on jobs of two nodes: 7 hours of jobs of one node do not count.
+        JobFailures("eval", 6, 2, 13 * hour_s, 7 * hour_s, 1, 3),
+    )
+    assert log.node_s == sum(job.node_s for job in log.jobs)
+    assert log.warning is not None
+    assert log.warning.startswith(
+        "4 of 7 failures are of short or small jobs (3% of the node-days)"
+    )
+    assert log.job_nodes == 8
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        JobSelection(name="pre-*"),
+        JobSelection(partition="big"),
+        JobSelection(min_nodes=3),
+        # The runs of job 1 together: 48 hours.
+        JobSelection(min_duration_s=40 * 3_600.0),
+    ],
+)
+def test_a_selection_of_jobs_has_their_node_days_alone(
+    tmp_path: Path, selection: JobSelection
+) -> None:
+    log = log_of(tmp_path, JOBS, selection=selection)
+    day_s = 86_400.0
+    assert log.failures == (
+        Logged(day_s, "host", None, "node-fail", "hardware", None),
+        Logged(1.5 * day_s, "job", 0, "failed", "software", None),
+        # Another job shows when the node is up again.
+        Logged(2 * day_s, "host", 2, "node-fail", "hardware", 36_000.0),
+    )
+    assert (log.node_s, len(log.nodes), log.warning) == (16 * day_s, 8, None)
+    # The log, not the job, says how long it was watched.
+    assert log.span_s == 60 * 3_600.0
+    assert log.form == f"Slurm's sacct {selection.options}"
+    assert "left out: 6 runs of other jobs (4 failed)" in log.notes[-1]
+
+
+def test_nodes_without_a_job_are_not_watched(tmp_path: Path) -> None:
+    log = log_of(tmp_path, JOBS, nodes=20, selection=JobSelection(name="pre-70b"))
+    assert (len(log.nodes), log.idle_nodes) == (20, 12)
+    assert list(failures_of_nodes(log)) == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert {one.number for one in log.as_failures() if one.level == "host"} <= set(range(8))
+
+
+@pytest.mark.parametrize(
+    ("text", "selection", "said"),
+    [
+        (JOBS, JobSelection(name="pre"), "--job pre: selects no job of "),
+        (JOBS, JobSelection(name="pre"), "with the most node-days are pre-70b, eval"),
+        (JOBS, JobSelection(min_nodes=9), "--min-nodes 9: selects no job"),
+        (SACCT, JobSelection(name="a b"), "has no column JobName; call sacct --duplicates"),
+        (SACCT, JobSelection(partition="x"), "--partition x: "),
+        (NAMED, JobSelection(min_nodes=2), "--min-nodes 2: "),
+        (
+            JOBS.replace("2|eval|small|NODE_FAIL", "2|eval|small|COMPLETED"),
+            JobSelection(name="eval", min_duration_s=7_200.0),
+            "--min-duration 7200s); choose a longer time or other jobs",
+        ),
+    ],
+)
+def test_a_selection_that_cannot_be_made_is_refused(
+    tmp_path: Path, text: str, selection: JobSelection, said: str
+) -> None:
+    with pytest.raises(UserError) as printed:
+        log_of(tmp_path, text, selection=selection)
+    assert said in str(printed.value)
+
+
+def test_jobs_without_names_are_known_by_their_size(tmp_path: Path) -> None:
+    log = log_of(tmp_path, SACCT)
+    assert [(job.name, job.runs) for job in log.jobs] == [
+        ("3-node jobs", 1), ("2-node jobs", 2), ("1-node jobs", 3)
+    ]  # fmt: skip
 
 
 FOREIGN = """\
@@ -219,9 +325,9 @@ def test_a_csv_with_node_names(tmp_path: Path) -> None:
 
 
 def test_what_follows_a_disruption_without_a_gap_belongs_to_it(tmp_path: Path) -> None:
-    """The second wastes what was done since the save, and nobody says where."""
+    """The second wastes the work since the save, and the log does not name its node."""
     log = log_of(tmp_path, BADPUT, nodes=4)
-    assert [one[:3] for one in log.failures] == [(7200.0, "host", 0), (9000.0, "job", 0)]
+    assert [one[:3] for one in log.failures] == [(7200.0, "host", 0), (9000.0, "host", None)]
     assert [one.repair_s for one in log.failures] == [600.0, None]
     assert (log.nodes[0], log.span_s, log.node_s) == ("n7", 10_000.0, 40_000.0)
     assert "WASTED_PROGRESS_FROM_DISRUPTION 19.00%" in log.notes[0]
@@ -242,7 +348,11 @@ def test_what_is_imported_can_be_simulated(tmp_path: Path, text: str) -> None:
     trace = tmp_path / "trace.csv"
     write_trace(log.as_failures(), trace)
     layout = JobLayout(len(log.nodes), 8, 8, 8, 8)
-    assert tuple(Logged(*one[:6]) for one in read_trace(trace, layout)) == log.failures
+    traced = [Logged(*one[:6]) for one in read_trace(trace, layout)]
+    assert len(traced) == len(log.failures)
+    for one, logged in zip(traced, log.failures, strict=True):
+        number = one.number if logged.number is None else logged.number
+        assert one == logged._replace(number=number)
 
 
 @pytest.mark.parametrize(
