@@ -20,7 +20,12 @@ from faultline.experiments.job.durations import (
     recovery_prices,
     standbys_of,
 )
-from faultline.experiments.job.failure_model import failure_model, mean_repair_s, stated_mtbf_s
+from faultline.experiments.job.failure_model import (
+    failure_model,
+    mean_repair_s,
+    mean_under_repair,
+    stated_mtbf_s,
+)
 from faultline.experiments.job.platform_files import platform_size_text
 from faultline.experiments.job.resolved_job import (
     awaits_repairs,
@@ -58,6 +63,14 @@ class Situation:
 
     @property
     def machines(self) -> str:
+        """The source of replacement machines, and how many are under repair on average."""
+        if self.scenario.recovery.price("hardware") == "in-place":
+            return self._source
+        repaired = mean_under_repair(self.scenario, failure_model(self.scenario))
+        return f"{self._source}; {repaired:,.3g} under repair on average"
+
+    @property
+    def _source(self) -> str:
         """The source of replacement machines, their number, and what follows after these."""
         scenario, table = self.scenario, self.scenario.recovery
         standbys, free = standbys_of(scenario), free_machines_of(scenario)

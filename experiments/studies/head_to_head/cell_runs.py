@@ -198,6 +198,7 @@ def simulate_cell(task: CellTask) -> list[Row]:
         "restart_s": cell.restart_s,
         "gpus": cell.groups * measured.gpus_per_group,
         "domain_share": cell.domain_share,
+        "under_repair": measured.process(cell).machines_under_repair,
         "steps": measured.steps_in(task.cell),
         "step_s": measured.undisturbed_step_s(cell),
     }
@@ -276,7 +277,9 @@ def _names_of(candidate: Candidate) -> Row:
     }
 
 
-_CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps", "step_s"]
+_CIRCUMSTANCES = [
+    *("mtbf_s", "restart_s", "gpus", "domain_share", "under_repair", "steps", "step_s")
+]
 _KEYS = [*CELL, "candidate"]
 
 

@@ -184,7 +184,10 @@ def _shown_ratios(table: pd.DataFrame, plane: str) -> Table:
     return wide_table(title, named, rows, "circumstances", "ratio", "{:.3f}")
 
 
-_MACHINES = {"queue": "machines from a queue", "standbys": "standbys"}
+_MACHINES = {
+    "queue": "machines from the queue of a shared cluster",
+    "standbys": "standbys that suffice in 95 % of the time",
+}
 
 
 def today_sentences(settings: pd.DataFrame) -> list[str]:
@@ -199,8 +202,8 @@ def today_sentences(settings: pd.DataFrame) -> list[str]:
 def _today(ranked: pd.DataFrame, machines: str) -> str:
     best = ranked.iloc[0]
     text = (
-        f"With {machines}, at today's failure rate on 32,768 GPUs, {name_of(best['scheme'])} "
-        f"trains soonest, in {best['ratio']:.2f} times the time without failures"
+        f"With {machines}, at today's failure rate on 32,768 GPUs ({best['under_repair']:.0f} "
+        f"machines under repair on average), {name_of(best['scheme'])} trains soonest, in {best['ratio']:.2f} times the time without failures"
     )
     if not best["fits_memory"]:
         text += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"

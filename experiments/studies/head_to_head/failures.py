@@ -77,11 +77,22 @@ class FailureProcess:
         distributed, with a mean of failure rate times mean repair time (Palm 1943); so is the
         number of domains. The standbys of each kind are the mean plus 1.645 standard deviations.
         """
-        host, domain = self.layout.gpus_per_host, self.layout.gpus_per_domain
-        repair_s, rate = HARDWARE_REPAIR.mean_s, 1.0 / self.mtbf_s
-        hosts = rate * (1.0 - self.domain_share) * HARDWARE_SHARE * repair_s
-        domains = rate * self.domain_share * repair_s
-        return _upper(hosts) * host + _upper(domains) * domain
+        hosts, domains = self._under_repair()
+        return (
+            _upper(hosts) * self.layout.gpus_per_host
+            + _upper(domains) * self.layout.gpus_per_domain
+        )
+
+    @property
+    def machines_under_repair(self) -> float:
+        """Mean number of hosts under repair."""
+        hosts, domains = self._under_repair()
+        return hosts + domains * self.layout.gpus_per_domain / self.layout.gpus_per_host
+
+    def _under_repair(self) -> tuple[float, float]:
+        """Return the mean numbers of single hosts and of domains under repair."""
+        broken = HARDWARE_REPAIR.mean_s / self.mtbf_s
+        return broken * (1.0 - self.domain_share) * HARDWARE_SHARE, broken * self.domain_share
 
 
 def still_under_repair(failures: Sequence[Failure]) -> list[Failure]:
