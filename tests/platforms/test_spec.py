@@ -40,7 +40,7 @@ WRONG = [
     (
         'latency = "500ns"',
         "latency = 5",
-        "nic.latency: '5' has no unit: a time is written like 1us",
+        "nic.latency: '5' has no unit: a time is written like 5min or 1us",
     ),
     (
         'bandwidth = "400Gbps"',

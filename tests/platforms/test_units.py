@@ -55,7 +55,7 @@ def test_a_time_by_itself() -> None:
     ("text", "kind", "message"),
     [
         (400, BANDWIDTH, "'400' has no unit: a bandwidth is written like 400Gbps or 50GB/s"),
-        ("5", TIME, "'5' has no unit: a time is written like 1us"),
+        ("5", TIME, "'5' has no unit: a time is written like 5min or 1us"),
         ("80Gb", SIZE, "'80Gb' is in bits: sizes are in bytes, written like 80GB"),
         ("80GB", BANDWIDTH, "'80GB' is a size in bytes, not a bandwidth"),
         ("80GB/s", SIZE, "'80GB/s' is a bandwidth, not a size in bytes"),
