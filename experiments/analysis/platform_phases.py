@@ -92,7 +92,7 @@ def _phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
     job = resolve(scenario)
     durations, sources = job.durations, job.sources
     groups = scenario.job.groups
-    found = {"step": (job.ideal_step_s, sources["compute"])}
+    found: dict[str, tuple[float, str]] = {"step": (job.ideal_step_s, sources["compute"])}
     if job.step is not None:
         found |= {name: (getattr(job.step, part), "measured") for part, name in _PARTS.items()}
     found |= {
