@@ -163,7 +163,11 @@ def exact_number(text: str) -> Fraction | None:
 
 def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     if unit == "":
-        return f"{text!r} has no unit: {kind.name} is written like {kind.example}"
+        line = f"{text!r} has no unit: {kind.name} is written like {kind.example}"
+        if kind not in (TIME, SIZE):
+            return line
+        value, base = float(number), "seconds" if kind is TIME else "bytes"
+        return f"{line}; {value:,.12g} {base} are {with_unit(value, kind)}"
     if kind is SIZE and unit[-1:] == "b":
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}

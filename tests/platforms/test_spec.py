@@ -186,7 +186,7 @@ def test_lines_of_keys() -> None:
 
 class TestPresets:
     def test_overrides_are_short_or_dotted(self) -> None:
-        spec = load_preset("hgx-h100", domains=4, **{"nic.bandwidth": "800Gbps"})
+        spec = load_preset("hgx-h100", domains="0.004k", **{"nic.bandwidth": "800Gbps"})
         assert spec.scale_up.domains == 4
         assert spec.nic.bandwidth_bytes_per_s == 100e9
 

@@ -63,20 +63,12 @@ def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
 
     def read(text: str) -> float:
         from faultline.platforms.errors import PlatformError
-        from faultline.platforms.units import SIZE, TIME, parse_quantity, with_unit
+        from faultline.platforms.units import SIZE, TIME, parse_quantity
 
-        of_kind, unit = (TIME, "seconds") if kind == "time" else (SIZE, "bytes")
         try:
-            value = parse_quantity(text, of_kind)
+            value = parse_quantity(text, TIME if kind == "time" else SIZE)
         except PlatformError as error:
-            # An option has no unit in its name, so that a plain number is ambiguous.
-            plain = _quantity(text, "COUNT") if text.strip()[-1:].isdigit() else None
-            if plain is None:
-                raise ArgumentTypeError(str(error)) from error
-            written = with_unit(plain, of_kind)
-            raise ArgumentTypeError(
-                f"{text!r} has no unit: write {written} if you mean {plain:,.12g} {unit}"
-            ) from error
+            raise ArgumentTypeError(str(error)) from error
         if value == 0:
             raise ArgumentTypeError(f"{text!r}: {remedy}")
         return value

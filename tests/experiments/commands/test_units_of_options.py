@@ -28,15 +28,15 @@ def test_a_number_may_have_a_unit(words: tuple[str, ...], option: str, value: fl
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
-        ((*PLAN, "--mtbf", "300"), "--mtbf: '300' has no unit: write 5min if you mean 300 seconds"),
-        ((*PLAN, "--mtbf", "90"), "'90' has no unit: write 90s if you mean 90 seconds"),
-        ((*PLAN, "--restart", "7200"), "'7200' has no unit: write 2h if you mean 7,200 seconds"),
+        ((*PLAN, "--mtbf", "300"), "like 5min or 1us; 300 seconds are 5min"),
+        ((*PLAN, "--mtbf", "90"), "--mtbf: '90' has no unit: a time is written like 5min"),
+        ((*PLAN, "--restart", "7200"), "; 7,200 seconds are 2h; see"),
         ((*PLAN, "--mtbf", "soon"), "'soon' is not a time: write a number and a unit, for example"),
         ((*PLAN, "--gpus", "1.5"), "--gpus: '1.5': use a whole number from 1"),
         ((*PLAN, "--gpus", "5min"), "--gpus: '5min': use a whole number from 1"),
         (
             (*SWEEP, "--memory-limit", "4000000000"),
-            "'4000000000' has no unit: write 4GB if you mean 4,000,000,000 bytes",
+            "is written like 80GB; 4,000,000,000 bytes are 4GB",
         ),
         (
             ("failures", "draw", "llama3", "--days", "2GB"),
