@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from copy import deepcopy
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from inspect import getdoc
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -84,7 +84,7 @@ class Key:
         """The first sentence of the meaning, without its full stop and its unset value."""
         return first_sentence(self.meaning).removesuffix(".").partition("; unset: ")[0]
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Kind of value: "number", "choice", "table", ..."""
         return _kind(self.field.annotation)
