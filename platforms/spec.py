@@ -13,6 +13,7 @@ from faultline.platforms import spec_rules
 from faultline.platforms.errors import KeyedError, nearest
 from faultline.platforms.units import (
     BANDWIDTH,
+    COUNT,
     POWER,
     SIZE,
     SPEED,
@@ -72,6 +73,12 @@ def _reader(kind: Kind, positive: bool) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _count(stated: object) -> object:
+    """Return a text such as "2k" as a whole number; other values unchanged."""
+    number = parse_quantity(stated, COUNT) if isinstance(stated, str) else stated
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 def _writer(kind: Kind) -> PlainSerializer:
     return PlainSerializer(lambda value: format_quantity(value, kind), return_type=str)
 
@@ -81,7 +88,7 @@ Latency = Annotated[float, _reader(TIME, positive=False), _writer(TIME)]
 Memory = Annotated[float, _reader(SIZE, positive=True), _writer(SIZE)]
 Speed = Annotated[float, _reader(SPEED, positive=True), _writer(SPEED)]
 Power = Annotated[float, _reader(POWER, positive=True), _writer(POWER)]
-Count = Annotated[StrictInt, Field(ge=1, le=10_000_000)]
+Count = Annotated[StrictInt, BeforeValidator(_count), Field(ge=1, le=10_000_000)]
 Ratio = Annotated[float, Field(ge=1)]
 
 

@@ -6,7 +6,7 @@ or a thousand:
 
 * bits (``b``, ``bit``) and bytes (``B``) are different units, never guessed from context;
 * SI prefixes (``GB`` = 10^9) and binary prefixes (``GiB`` = 2^30) are both accepted and differ;
-* a number without a unit is refused, unless it is zero.
+* a number without a unit is refused, unless it is zero or the reader states its unit.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ TIME = Kind(
         "d": Fraction(86400),
     },
     ("s", "ms", "us", "ns", "ps"),
-    "1us",
+    "5min or 1us",
 )
 SPEED = Kind(
     "a speed",
@@ -97,13 +97,22 @@ POWER = Kind(
     ("MW", "kW", "W"),
     "700W",
 )
+COUNT = Kind(
+    "a number",
+    _scaled({"": Fraction(1)}, binary=False)
+    | {"K": Fraction(1000), "B": Fraction(10**9)},  # 100K GPUs, 70B parameters
+    ("T", "G", "M", "k", ""),
+    "100k",
+)
+"""Numbers of things: tokens, GPUs, steps; also shares and other ratios."""
 
 
-def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
+def parse_quantity(text: object, kind: Kind, where: str = "", *, in_si: bool = False) -> float:
     """Read a quantity: text with a unit, or the number zero.
 
     The result is in the SI unit of the kind: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s),
-    `SPEED` (FLOP/s), `POWER` (W). `where` is the place, for error messages.
+    `SPEED` (FLOP/s), `POWER` (W), `COUNT` (1). `where` is the place, for error messages. With
+    `in_si`, a number without a unit is in that unit.
 
     Examples
     --------
@@ -129,8 +138,8 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
         raise PlatformError(f"{text!r} is negative: {kind.name} is zero or more", where)
     if unit in kind.units:
         return float(value * kind.units[unit])
-    if unit == "" and value == 0:
-        return 0.0
+    if unit == "" and (in_si or value == 0):
+        return float(value)
     raise PlatformError(_wrong_unit(str(text), number, unit, kind), where)
 
 
@@ -154,7 +163,11 @@ def exact_number(text: str) -> Fraction | None:
 
 def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     if unit == "":
-        return f"{text!r} has no unit: {kind.name} is written like {kind.example}"
+        line = f"{text!r} has no unit: {kind.name} is written like {kind.example}"
+        if kind not in (TIME, SIZE):
+            return line
+        value, base = float(number), "seconds" if kind is TIME else "bytes"
+        return f"{line}; {value:,.12g} {base} are {with_unit(value, kind)}"
     if kind is SIZE and unit[-1:] == "b":
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
@@ -165,6 +178,21 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
         if unit in other_kind.units:
             return f"{text!r} is {other_kind.name}, not {kind.name} (written like {kind.example})"
     return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"
+
+
+def with_unit(value: float, kind: Kind) -> str:
+    """Return a quantity as people write it: a time in the longest unit that divides it.
+
+    Examples
+    --------
+    >>> with_unit(300, TIME), with_unit(90, TIME)
+    ('5min', '90s')
+    """
+    if kind is TIME and value > 0:
+        for unit in ("d", "h", "min"):
+            if value % kind.units[unit] == 0:
+                return f"{value / float(kind.units[unit]):g}{unit}"
+    return format_quantity(value, kind)
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultline.experiments.analysis.idle_edit import why_idle_edit
 from faultline.experiments.config.model_numbers import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario, scenario_from
@@ -17,7 +18,7 @@ _PARTS = {
     "tensor_s": "  messages of tensor parallelism",
     "context_s": "  messages of context parallelism",
     "pipeline_s": "  messages between stages",
-    "bubble_s": "  waiting for other stages",
+    "bubble_s": "  waiting for other stages or ranks",
     "data_parallel_s": "  gradients and weights between groups",
     "optimizer_s": "  the optimizer",
 }
@@ -48,6 +49,7 @@ class Edit:
     scenario: Scenario
     phases: tuple[PhaseChange, ...]
     differences: tuple[Difference, ...]
+    reasons: tuple[str, ...]  # Why no phase changes; empty if one does.
 
 
 def compare_platforms(before: str, after: str, job: str | None, settings: list[str]) -> Edit:
@@ -64,13 +66,17 @@ def compare_platforms(before: str, after: str, job: str | None, settings: list[s
         scenario = command_scenario(job, [*settings, f"platform.file={before!r}"])
     old, new = _phases_of(scenario), _phases_of(scenario.with_({"platform.file": after}))
     phases = tuple(
-        PhaseChange(name, old[name][0], new[name][0], old[name][1]) for name in old if name in new
+        PhaseChange(name, before_s, new[name][0], source)
+        for name, (before_s, source) in old.items()
+        if name in new and (before_s or new[name][0])
     )
-    earlier, later = (
-        platform_at(platform_file(scenario.with_({"platform.file": name})))
-        for name in (before, after)
-    )
-    return Edit(scenario, phases, tuple(platform_differences(later, earlier, before)))
+    edited = scenario.with_({"platform.file": after})
+    earlier, later = (platform_at(platform_file(each)) for each in (scenario, edited))
+    differences = tuple(platform_differences(later, earlier, before))
+    reasons: tuple[str, ...] = ()
+    if differences and not any(phase.change for phase in phases):
+        reasons = tuple(why_idle_edit(edited, earlier, later, differences))
+    return Edit(scenario, phases, differences, reasons)
 
 
 def _domains(name: str) -> int:
@@ -82,17 +88,13 @@ def _domains(name: str) -> int:
 
 
 def _phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
-    """Return the time of each phase of a job, in seconds, and its source."""
+    """Return the time of each phase of a job, in seconds, and its source; 0 if it has none."""
     job = resolve(scenario)
     durations, sources = job.durations, job.sources
     groups = scenario.job.groups
-    found = {"step": (job.ideal_step_s, sources["compute"])}
+    found: dict[str, tuple[float, str]] = {"step": (job.ideal_step_s, sources["compute"])}
     if job.step is not None:
-        found |= {
-            name: (getattr(job.step, part), "measured")
-            for part, name in _PARTS.items()
-            if getattr(job.step, part)
-        }
+        found |= {name: (getattr(job.step, part), "measured") for part, name in _PARTS.items()}
     found |= {
         "all-reduce": (durations.all_reduce_s(groups), sources["all_reduce"]),
         "checkpoint": (durations.save_s, sources["checkpoint"]),
@@ -106,4 +108,4 @@ def _phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
         ):
             found[f"{name}: all wait"] = (cost.stall_s, sources["snapshot"])
             found[f"{name}: until it is whole"] = (cost.lag_s, sources["snapshot"])
-    return {name: value for name, value in found.items() if value[0]}
+    return found

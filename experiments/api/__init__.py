@@ -4,12 +4,13 @@ Functions for notebooks, each imported on first use::
 
     import faultline as fl
 
-    fl.run("spare-sound", job__steps=500)                         # one run: its record
-    fl.sweep("spare-sound", {"strategy.redundancy": [2, 4, 8]})   # many: a data frame
-    fl.compare(runs, by="strategy.name")                          # paired differences
-    fl.plan("spare-sound", gpus=100_000)                          # the best scheme
-    fl.timeline("spare-sound", job__steps=500)                    # the events of one run
-    fl.Job("llama3-70b-hgx"), fl.Platform("hgx-h100")             # a job and a platform
+    fl.run("spare-sound", job__steps=500)                # one run: its record
+    names = {"strategy.name": ["replication", "spare"]}
+    runs = fl.sweep("spare-sound", names, job__steps=500)  # many: a data frame
+    fl.compare(runs, by="strategy.name")                 # paired differences
+    fl.plan("spare-sound", gpus="100k", steps=500)       # the best scheme
+    fl.timeline("spare-sound", job__steps=500)           # the events of one run
+    fl.Job("llama3-70b-hgx"), fl.Platform("hgx-h100")    # a job and a platform
 
 The packages below mirror the folders of the project: ``faultline.platforms``,
 ``faultline.simulator``, ``faultline.strategies`` and ``faultline.experiments``.

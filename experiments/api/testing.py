@@ -39,6 +39,8 @@ def check_scheme(
     - a restart resets all state, and returned groups and repaired components leave none;
     - both engines have the same events.
 
+    It prints what it has checked; pytest shows that with ``-s``.
+
     Parameters
     ----------
     scheme : type

@@ -24,6 +24,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
+PAGES = (".html", ".htm")
+"""Endings of files with a page."""
+
 
 def print_json(content: Any) -> None:
     """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
@@ -106,8 +109,15 @@ def is_figure(path: Path) -> bool:
 
 def check_figure(path: Path) -> None:
     """Refuse a ``-o`` whose suffix is not that of a figure."""
-    if not is_figure(path):
-        raise UserError(f"-o {path}: name a file that ends in .png, .svg or .pdf")
+    check_ending("-o", path, *(f".{suffix}" for suffix in PLOT_FORMATS))
+
+
+def check_ending(option: str, path: Path, *endings: str) -> None:
+    """Refuse a file whose name does not end as the format requires that the command writes."""
+    if path.suffix.lower() not in endings:
+        *others, last = endings
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise UserError(f"{option} {path}: name a file that ends in {known}")
 
 
 def make_folder(folder: Path, option: str) -> None:

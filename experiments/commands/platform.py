@@ -181,20 +181,28 @@ def execute_diff(arguments: argparse.Namespace) -> None:
         phases = [{**asdict(phase), "change": phase.change} for phase in edit.phases]
         differences = [difference._asdict() for difference in edit.differences]
         name = edit.scenario.name
-        print_json({"scenario": name, "phases": phases, "differences": differences})
+        reasons = list(edit.reasons)
+        print_json(
+            {"scenario": name, "phases": phases, "reasons": reasons, "differences": differences}
+        )
         return
     console = Screen()
     groups = edit.scenario.job.groups
     headings = ("phase", Path(arguments.a).name, Path(arguments.b).name, "change", "")
     columns = [
-        {"header": heading, "justify": "left" if place in (0, 4) else "right", "no_wrap": True}
+        {"header": heading, "justify": "left" if place in (0, 4) else "right", "no_wrap": place > 0}
         for place, heading in enumerate(headings)
     ]
     title = f"{edit.scenario.name}: {groups:,} groups of {edit.scenario.job.gpus_of_group:,} GPUs"
     look = {"title": title, "title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False}
     console.print(text_table(map(_cells, edit.phases), columns, **look))
     if not any(phase.change for phase in edit.phases):
-        console.print("No phase of this job changes.", style="bold")
+        why = ", because" if edit.reasons else "."
+        console.print(f"No phase of this job changes{why}", style="bold")
+        for reason in edit.reasons:
+            console.print(f"- {reason}")
+        if edit.reasons:
+            console.print("The files differ:")
     for difference in edit.differences:
         console.print(f"- {difference.text}", soft_wrap=True)
     if not edit.differences:
@@ -203,6 +211,8 @@ def execute_diff(arguments: argparse.Namespace) -> None:
 
 def _cells(phase: PhaseChange) -> tuple[str, ...]:
     change = f"{phase.change:+.1%}" if phase.change else "none"
+    if phase.change == float("inf"):
+        change = "new"
     return phase.phase, f"{phase.before_s:.4g} s", f"{phase.after_s:.4g} s", change, phase.source
 
 

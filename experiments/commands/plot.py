@@ -7,6 +7,8 @@ from pathlib import Path
 
 from faultline.experiments.analysis.selection import check_axis
 from faultline.experiments.commands.output import (
+    PAGES,
+    check_ending,
     check_output,
     explained,
     make_folder,
@@ -41,6 +43,7 @@ def execute_report(arguments: argparse.Namespace) -> None:
     """Run the command."""
     directory: Path = arguments.dir
     output: Path = arguments.output or directory / "report.html"
+    check_ending("--output", output, *PAGES)
     sweep = read_sweep(directory)
     if sweep.frame.empty:
         raise UserError(

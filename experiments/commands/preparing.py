@@ -100,7 +100,8 @@ def execute_new_scheme(arguments: argparse.Namespace) -> None:
         return
     # Another Python may lack Faultline, or have another package of that name.
     here = shlex.quote(sys.executable)
-    print(f"next:   {here} -m pip install -e {shlex.quote(str(folder))}")
+    print(f"next:   {here} -m pip install -e {shlex.quote(f'{folder}[test]')}")
+    print(f"        {here} -m pytest -s {shlex.quote(str(folder))}")
     print(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
     print("            --set job.groups=24 --set job.steps=200")
 

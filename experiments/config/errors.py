@@ -79,7 +79,9 @@ def quote(value: object) -> str:
         return _shortened(repr(value[: 2 * LONGEST_QUOTE]))
     if isinstance(value, (int, float, date, time)):
         return str(value)
-    return "a table" if isinstance(value, Mapping) else "a list"
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, list | tuple) else f"an object of {type(value).__name__}"
 
 
 def shown_path(location: Location) -> str:

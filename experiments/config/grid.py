@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from faultline.experiments.config.errors import UserError, quote
 from faultline.experiments.config.keys import mistakes_in, path_of, remedy_for, schema_keys
+from faultline.experiments.config.numbers import plain
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.config.toml_text import Library, TomlSource
@@ -175,14 +176,15 @@ class _Reader(TomlSource):
         """Flatten nested tables; ``"a.b" = 1`` and ``a.b = 1`` are the same."""
         known = schema_keys(Scenario)
         flat: Settings = {}
-        for key, value in dotted_leaves(tables):
+        for key, value in dotted_leaves(plain(tables)):
             path = path_of(key)
             if path not in known:
                 remedy = remedy_for(path, Scenario)
                 raise UserError(f"{self._where(name, key)}: {key}: unknown key; {remedy}")
             if key in flat:
                 raise UserError(f"{self._where(name, key)}: {key} is stated twice; keep one")
-            flat[key] = value
+            listed = isinstance(value, list)
+            flat[key] = [*map(known[path].number, value)] if listed else known[path].number(value)
         return flat
 
     def _value_lists(self, tables: Mapping[str, Any], name: str) -> Values:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from copy import deepcopy
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from inspect import getdoc
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -21,6 +21,7 @@ from faultline.experiments.config.errors import (
     quote,
     shown_path,
 )
+from faultline.experiments.config.numbers import plain, read_number, why_no_number
 from faultline.experiments.config.tables.table import RegisteredTable
 from faultline.experiments.config.toml_text import written
 from pydantic import BaseModel, ValidationError
@@ -83,10 +84,21 @@ class Key:
         """The first sentence of the meaning, without its full stop and its unset value."""
         return first_sentence(self.meaning).removesuffix(".").partition("; unset: ")[0]
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Kind of value: "number", "choice", "table", ..."""
         return _kind(self.field.annotation)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds one number."""
+        return self.kind in ("number", "whole number")
+
+    def number(self, value: Any) -> Any:
+        """Return a value as `read_number` does if the key is numeric; others unchanged."""
+        if not self.is_number:
+            return value
+        return read_number(value, self.unit, is_whole=self.kind == "whole number")
 
     @property
     def unit(self) -> str | None:
@@ -275,6 +287,23 @@ def value_at(table: BaseModel | Mapping[str, Any], path: KeyPath) -> Any:
     return value
 
 
+def with_numbers(tables: Any, schema: Schema) -> Any:
+    """Return nested tables in which texts of numeric keys, such as "3h", are numbers."""
+    return _numbers_below(tables, schema_keys(schema), ())
+
+
+def _numbers_below(value: Any, keys: Mapping[KeyPath, Key], path: KeyPath) -> Any:
+    known = keys.get(path)
+    if isinstance(value, Mapping) and (known is None or known.is_table):
+        # Unknown tables are refused later, and may be nested too deeply for a recursion.
+        below = ((name, (*path, name)) for name in value)
+        return {
+            name: _numbers_below(value[name], keys, inner) if inner in keys else value[name]
+            for name, inner in below
+        }
+    return known.number(value) if known is not None else value
+
+
 _SUBJECT = re.compile(r"^(?:Input |String |List |Value error, )")
 _PHRASES = {
     "model_type": "should be a table",
@@ -283,7 +312,9 @@ _PHRASES = {
     "string_type": "should be text",
     "string_unicode": "should be text that can be printed",
     "bool_type": "should be true or false",
-    "float_type": "should be a valid number",
+    "float_type": "should be a number",
+    "int_type": "should be a whole number",
+    "int_from_float": "should be a whole number",
 }
 
 
@@ -306,6 +337,11 @@ def _describe(mistake: Any, schema: Schema) -> str:
     if kind == "prior":
         return f"{key}: {mistake['msg']}"
     what = _PHRASES.get(kind) or _SUBJECT.sub("", mistake["msg"])
+    if kind in ("float_type", "int_type", "int_from_float"):
+        known = schema_keys(schema).get(schema_path(location, schema))
+        if known is not None and known.is_number:
+            is_whole = known.kind == "whole number"
+            what = why_no_number(given, known.unit, is_whole=is_whole)
     if kind == "literal_error" and isinstance(given, str):
         what += _likely_choice(given, mistake["ctx"]["expected"])
     if isinstance(given, Mapping) and kind == "value_error":
@@ -329,7 +365,7 @@ def set_keys(
     """
     try:
         for dotted, value in changes.items():
-            _set_key(tables, dotted, deepcopy(value))
+            _set_key(tables, dotted, plain(deepcopy(value)))
     except UserError as error:
         raise UserError(f"{where}{error}") from error
 

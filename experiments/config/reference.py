@@ -90,8 +90,11 @@ _INTRODUCTION = f"""\
 <!-- Made by `{REGENERATE}`; do not edit. -->
 
 A scenario is a TOML file, which states the keys that differ from their defaults. The command line
-sets any key too, as in `--set job.groups=600`. Times are in seconds, sizes in bytes; the unit 1
-stands for counts, ratios and exponents. Commands print a line for each key of a file that has no
+sets any key too, as in `--set job.groups=600`. A number is plain, in the unit of its key, or a text
+with a unit: `repair_s = 10800` or `"3h"`, `parameter_bytes = 1.4e11` or `"140GB"`, `tokens = 2e12`
+or `"2T"`. Units are `us`, `ms`, `s`, `min`, `h` and `d` of times, `kB`, `MB`, `GB`, `TB` and `GiB`
+of sizes, and `k`, `M`, `G` or `B`, and `T` of numbers. The unit 1 stands for counts, ratios and
+exponents. Commands print a line for each key of a file that has no
 effect beside its other keys, and refuse options that have none. [asking.md](asking.md) has the
 commands that show and check a scenario, [rules.md](rules.md) the choices that decide how failures
 are treated.
@@ -190,5 +193,8 @@ def scenario_schema() -> dict[str, Any]:
                 entry["description"] = f"{entry['description']} Unit: {unit}."
             for ours in ("source", "choices", "only_with", "rule"):
                 entry.pop(ours, None)
+            for each in (entry, *entry.get("anyOf", ())):
+                if each.get("type") in ("number", "integer"):
+                    each["type"] = [each["type"], "string"]  # "3h" is a number of seconds.
     title = {"title": "Faultline scenario"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, **title}

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from faultline.experiments.config.errors import FORMULA, UserError, and_more, quote
-from faultline.experiments.config.keys import mistakes_in, set_keys
+from faultline.experiments.config.keys import (
+    mistakes_in,
+    path_of,
+    schema_keys,
+    set_keys,
+    with_numbers,
+)
 from faultline.experiments.config.model_numbers import (
     gpus_of_cluster,
     numbers_of_model,
@@ -30,10 +36,10 @@ from faultline.experiments.config.tables.phases import (
 from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
-from faultline.experiments.config.uncertain import Prior, check_priors
+from faultline.experiments.config.uncertain import Prior, check_priors, prior_in_unit
 from faultline.simulator.job import Rejoin
 from faultline.strategies.registry import strategy_class
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 
 class Measured(NamedTuple):
@@ -82,6 +88,21 @@ class Scenario(Table):
             "source": "choice: none stated; scenario explain KEY shows the shipped prior of a key"
         },
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_numbers(cls, tables: Any) -> Any:
+        """Read numbers with units, such as "3h"; priors have the units of their keys."""
+        if not isinstance(tables, Mapping):
+            return tables
+        read = with_numbers(tables, cls)
+        if isinstance(priors := read.get("uncertain"), Mapping):
+            keys = schema_keys(cls)
+            read["uncertain"] = {
+                dotted: prior_in_unit(prior, keys.get(path_of(str(dotted))))
+                for dotted, prior in priors.items()
+            }
+        return read
 
     @field_validator("uncertain")
     @classmethod

@@ -123,9 +123,14 @@ class Prior(Table):
         return f"{self.kind}, {bounds}{self.low:g} to {self.high:g}{peak}"
 
 
-def is_numeric(known: Key) -> bool:
-    """Return whether a key holds one number, so that it may have a prior."""
-    return known.kind in ("number", "whole number")
+def prior_in_unit(stated: Any, known: Key | None) -> Any:
+    """Return the table of a prior with its bounds, such as "1h", as numbers in its key's unit."""
+    if known is None or not isinstance(stated, Mapping):
+        return stated
+    return {
+        name: known.number(value) if name in ("low", "high", "mode") else value
+        for name, value in stated.items()
+    }
 
 
 def limits_of(known: Key) -> tuple[float, float]:
@@ -165,7 +170,7 @@ def _mistakes(dotted: str, prior: Prior, schema: Schema) -> list[tuple[tuple[str
     known = schema_keys(schema).get(path)
     if known is None:
         return [((dotted,), f"unknown key; {remedy_for(path, schema)}", prior)]
-    if not is_numeric(known):
+    if not known.is_number:
         return [((dotted,), "is not a number, so that it has no distribution", prior)]
     least, most = limits_of(known)
     return [

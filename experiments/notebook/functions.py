@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError, quote
 from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_from
+from faultline.experiments.config.numbers import plain, read_number, why_no_number
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline, svg_of
@@ -42,7 +43,7 @@ def scenario_with(
     UserError
         If there is no such scenario, or a change is invalid or has no effect.
     """
-    dotted = {**keys_of(changes or {}), **keys_of(more or {})}
+    dotted = plain({**keys_of(changes or {}), **keys_of(more or {})})
     if isinstance(scenario, Scenario):
         source = ScenarioSource(scenario.name, scenario.stated())
     else:
@@ -71,6 +72,7 @@ def _quoted(value: object) -> str:
 
 def whole(name: str, value: object, least: int = 0) -> int:
     """Return an argument as an int; a UserError if it is not an integer, or below the least."""
+    value = read_number(plain(value), "1", is_whole=True)
     try:
         number = least - 1 if isinstance(value, bool) else operator.index(cast(int, value))
     except TypeError:
@@ -78,6 +80,18 @@ def whole(name: str, value: object, least: int = 0) -> int:
     if number < least:
         raise UserError(f"{name} = {_quoted(value)}: use a whole number from {least}")
     return number
+
+
+def _seconds(name: str, value: object) -> float | None:
+    """Return a time such as "5min" in seconds; None stays."""
+    time_s = read_number(plain(value), "s", is_whole=False)
+    if time_s is None:
+        return None
+    is_number = isinstance(time_s, int | float) and not isinstance(time_s, bool)
+    if not is_number or not time_s > 0:
+        why = "must be above 0" if is_number else why_no_number(value, "s", is_whole=False)
+        raise UserError(f"{name} = {_quoted(value)}: {why}")
+    return float(time_s)
 
 
 def _engine(name: EngineName) -> EngineName:
@@ -159,7 +173,7 @@ def sweep(
     scenario : str or Path
         A shipped scenario's name, or a TOML file.
     grid : mapping of str to sequence
-        Values of dotted keys.
+        Values of dotted keys, also as an array: ``{"job.groups": np.arange(24, 97, 24)}``.
     seeds : int or sequence of int
         Number of seeds, or the seeds.
     engine : {"replay", "simgrid"}
@@ -189,9 +203,9 @@ def sweep(
     from rich.console import Console
 
     workers = None if workers is None else whole("workers", workers, 1)
-    axes = keys_of(grid)
+    axes = {key: plain(values) for key, values in keys_of(grid).items()}
     for key, values in axes.items():
-        if not isinstance(values, Iterable):
+        if not isinstance(values, Iterable) or isinstance(values, str):
             raise UserError(f"{key} = {_quoted(values)}: list its values")
     tables: dict[str, Any] = {
         "scenario": str(scenario),
@@ -254,9 +268,9 @@ def plan(
     scenario: str | Path,
     /,
     *,
-    gpus: int | None = None,
-    mtbf_s: float | None = None,
-    restart_s: float | None = None,
+    gpus: int | str | None = None,
+    mtbf_s: float | str | None = None,
+    restart_s: float | str | None = None,
     schemes: Sequence[str] | None = None,
     protections: Sequence[str] | None = None,
     seeds: int = 3,
@@ -271,10 +285,11 @@ def plan(
     ----------
     scenario : str or Path
         A shipped scenario's name, or a TOML file.
-    gpus : int, optional
-        Size of the job, instead of the scenario's.
-    mtbf_s, restart_s : float, optional
-        Mean time between failures of the whole job, and time of a restart, in seconds.
+    gpus : int or str, optional
+        Size of the job, instead of the scenario's; also as ``"100k"``.
+    mtbf_s, restart_s : float or str, optional
+        Mean time between failures of the whole job, and time of a restart: in seconds, or with a
+        unit as in ``"5min"``.
     schemes, protections : sequence of str, optional
         Candidates; by default all for which the scenario has enough data.
     seeds, verify, steps : int
@@ -283,7 +298,7 @@ def plan(
     price_per_gpu_hour : float, optional
         Price in any currency, for a column of costs.
     **changes
-        Values of the scenario, as ``failures__clock="survives"``.
+        Values of the scenario, as ``failures__clock="from-detection"``.
     """
     from faultline.experiments.planner.advice import advise
     from faultline.experiments.planner.plan import make_plan
@@ -293,10 +308,16 @@ def plan(
     steps = None if steps is None else whole("steps", steps, 1)
     # JSON's values are valid TOML.
     settings = [
-        f"~{key}" if value is None else f"{key}={json.dumps(value)}"
+        f"~{key}" if value is None else f"{key}={json.dumps(plain(value), default=str)}"
         for key, value in keys_of(changes).items()
     ]
-    situation = read_situation(str(scenario), settings, gpus, mtbf_s, restart_s)
+    situation = read_situation(
+        str(scenario),
+        settings,
+        None if gpus is None else whole("gpus", gpus, 1),
+        _seconds("mtbf_s", mtbf_s),
+        _seconds("restart_s", restart_s),
+    )
     planned = make_plan(situation, schemes, protections, range(seeds), verify, steps)
     return Plan(planned, advise(planned), price_per_gpu_hour)
 
@@ -401,7 +422,7 @@ class Platform:
 
         name = str(file)
         if name in preset_names():
-            dotted = {key.replace("__", "."): value for key, value in changes.items()}
+            dotted = {key.replace("__", "."): plain(value) for key, value in changes.items()}
             path = platform_in_cache(xml_text(load_preset(name, **dotted)))
         elif changes:
             raise UserError(f"{name}: keys change only shipped clusters; edit the XML")

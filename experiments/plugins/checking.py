@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isclose, isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,6 +99,7 @@ class Subject:
     scheme: type[Strategy]
     groups: int  # Data-parallel groups of the job.
     options: StrategyOptions  # Options of the scheme.
+    counts: Counter[str] = field(default_factory=Counter)  # What the checks have tried.
 
     def built(self, redundancy: int) -> Strategy:
         """Return the scheme in its first state."""
@@ -126,9 +128,30 @@ def check_scheme(
     ):
         _explained(check, subject)
     if engines:
-        redundancy = subject.redundancies()[0]
-        _explained(lambda one: check_engines(lambda: one.built(redundancy), groups), subject)
+        _explained(_check_with_groups, subject)
         _explained(_check_with_ranks, subject)
+    print("\n".join(_passed(subject, engines=engines)))
+
+
+def _passed(subject: Subject, *, engines: bool) -> Iterator[str]:
+    """Yield lines with the checks that a scheme has passed, and with their extent."""
+    counts, redundancies = subject.counts, ", ".join(map(str, subject.redundancies()))
+    yield f"{subject.scheme.name}: keeps the contract of schemes. Checked:"
+    yield f"- declaration and first plan: {subject.groups} groups, redundancy {redundancies}"
+    yield (
+        f"- verdicts and plans after {counts['failures']:,} failures and {counts['restarts']:,} "
+        "restarts: members, conservation of work, reset by a restart"
+    )
+    yield "- equal verdicts for equal failures, pickling, returned groups"
+    if subject.scheme.tracks_components:
+        yield "- repaired components"
+    if engines:
+        yield (
+            f"- {counts['jobs']} jobs on replay and SimGrid, one with a [model]: equal events, "
+            f"{counts['failures of jobs']:,} failures"
+        )
+    else:
+        yield "- not checked: jobs on both engines (engines=False)"
 
 
 def _explained(check: Callable[[Subject], None], subject: Subject) -> None:
@@ -154,8 +177,8 @@ def _check_declaration(subject: Subject) -> None:
     _require("name" in vars(scheme), subject, "has no name of its own")
     _require(bool(scheme.summary), subject, "has no summary")
     _require(bool((scheme.__doc__ or "").strip()), subject, "has no docstring")
-    for name, field in scheme.Options.model_fields.items():
-        _require(bool(field.description), subject, f"option {name} has no description")
+    for name, option in scheme.Options.model_fields.items():
+        _require(bool(option.description), subject, f"option {name} has no description")
     from faultline.strategies.registry import all_protections
 
     unknown = set(scheme.protections) - set(all_protections())
@@ -246,6 +269,8 @@ def _check_lives(subject: Subject) -> None:
                 again = copy.deepcopy(strategy)
                 again.restart()
                 _require(again.plan() == first, subject, "restart() does not reset all failures")
+            subject.counts["failures"] += 1
+            subject.counts["restarts"] += isinstance(verdict, WipeOut) or not plan.members
 
 
 def _check_conserved(subject: Subject, plan: StepPlan) -> None:
@@ -359,8 +384,15 @@ def _check_components(subject: Subject) -> None:
         )
 
 
-def check_engines(build: Callable[[], Strategy], groups: int) -> None:
+def _check_with_groups(subject: Subject) -> None:
+    redundancy = subject.redundancies()[0]
+    check_engines(lambda: subject.built(redundancy), subject.groups, subject.counts)
+
+
+def check_engines(build: Callable[[], Strategy], groups: int, counts: Counter[str]) -> None:
     """Run the same failures on both engines, and compare their events.
+
+    `counts` receives the numbers of jobs and of their failures.
 
     Raises
     ------
@@ -377,7 +409,7 @@ def check_engines(build: Callable[[], Strategy], groups: int) -> None:
     ]
     scenario = load_scenario("spare-sound", settings)
     for seed in _SEEDS:
-        _check_events(scenario, build, seed, _TOLERANCE)
+        _check_events(scenario, build, seed, _TOLERANCE, counts)
 
 
 def _check_with_ranks(subject: Subject) -> None:
@@ -392,11 +424,15 @@ def _check_with_ranks(subject: Subject) -> None:
         def build() -> Strategy:
             return subject.scheme(_PLAYED_GROUPS, known[0], options)
 
-        _check_events(scenario, build, _SEEDS[0], _PLAYED_TOLERANCE)
+        _check_events(scenario, build, _SEEDS[0], _PLAYED_TOLERANCE, subject.counts)
 
 
 def _check_events(
-    scenario: Scenario, build: Callable[[], Strategy], seed: int, tolerance: float
+    scenario: Scenario,
+    build: Callable[[], Strategy],
+    seed: int,
+    tolerance: float,
+    counts: Counter[str],
 ) -> None:
     """Run a job on both engines, and require equal events, with times within a tolerance."""
     question, path = resolve(scenario), platform_file(scenario)
@@ -415,6 +451,8 @@ def _check_events(
     message = f"trains for {trained_s:.1f} s of {replayed.now_s:.1f} s: goodput is above 100 %"
     _require(trained_s <= replayed.now_s * (1 + _TOLERANCE), where, message)
     _compare(where, replayed, events, simulated.progress, simulated.events, tolerance)
+    counts["jobs"] += 1
+    counts["failures of jobs"] += replayed.failures
 
 
 def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:

@@ -123,6 +123,11 @@ class PlacedJob:
         with at_bandwidths([(link, link.bandwidth / ratio) for link, ratio in links if ratio > 1]):
             yield
 
+    def messages(self, kind: str) -> Iterator[tuple[str, str]]:
+        """Yield the hosts of sender and receiver of all messages of a kind."""
+        for sender, receiver in self._messages(kind, Fold.whole(self._pattern)):
+            yield self._names[sender], self._names[receiver]
+
     def load(self, kind: str) -> Counter[str]:
         """Return the number of messages of a kind on each link while all ranks send."""
         if kind not in self._loads:

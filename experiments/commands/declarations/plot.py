@@ -37,4 +37,4 @@ def declare(commands: Commands) -> None:
         help="axis whose values are compared, besides schemes, protections and redundancies",
     )
     shared.add_price(report)
-    shared.add_output(report, "FILE", "the page; default: report.html in DIR")
+    shared.add_output(report, "FILE", "the page (.html); default: report.html in DIR")

@@ -17,15 +17,30 @@ DRAWN_GPUS_PER_GROUP = 128
 
 
 def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[str], int]:
-    """Return a reader of whole numbers within bounds; `wrong` ends its error."""
+    """Return a reader of whole numbers within bounds, also 100k; `wrong` ends its error."""
 
     def read(text: str) -> int:
         # Python reads whole numbers of 4,300 digits at most.
-        if not text.isdecimal() or len(text) > 4_000 or not least <= int(text) <= most:
+        if text.isdecimal() and len(text) <= 4_000:
+            number: float | None = int(text)
+        else:
+            number = _quantity(text, "COUNT")
+        if number is None or number != int(number) or not least <= number <= most:
             raise ArgumentTypeError(f"{text!r}{wrong}")
-        return int(text)
+        return int(number)
 
     return read
+
+
+def _quantity(text: str, kind: str) -> float | None:
+    """Return a quantity of a kind, without a unit in SI units; None if the text is none."""
+    from faultline.platforms import units
+    from faultline.platforms.errors import PlatformError
+
+    try:
+        return units.parse_quantity(text, getattr(units, kind), in_si=True)
+    except PlatformError:
+        return None
 
 
 def number_to(most: float, wrong: str) -> Callable[[str], float]:
@@ -171,12 +186,19 @@ def add_gpus_per_node(parser: _ActionsContainer) -> None:
     )
 
 
+def _days(text: str) -> float:
+    """Read a number of days, or a time with its unit, in days."""
+    time_s = _quantity(text, "TIME") if text[-1:].isalpha() else None
+    read = number_to(1e6, " is no duration: use days, such as 54 or 0.5, or a time, such as 36h")
+    return read(text if time_s is None else repr(time_s / 86_400))
+
+
 def add_days(parser: _ActionsContainer, meaning: str, default: float | None = None) -> None:
     """Add ``--days``."""
     parser.add_argument(
         "--days",
         metavar="D",
-        type=number_to(1e6, " is no duration: use days, such as 54 or 0.5"),
+        type=_days,
         default=default,
         help=meaning,
     )

@@ -46,7 +46,7 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", full)
 
 
-_ENDINGS = {"figure": ".png", "timeline": ".csv"}
+_ENDINGS = {"figure": ".png", "timeline": ".csv", "report": ".html"}
 WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     "report": lambda results, old: ("report", results, "-o", old),
     "compare": lambda results, old: ("compare", results, "--csv", old),

@@ -246,6 +246,51 @@ def test_the_same_file_changes_nothing(cli: Cli, servers: Path) -> None:
     assert "The files have the same contents." in printed
 
 
+def nic_at(servers: Path, bandwidth: str) -> Path:
+    name = '<link id="nic-000003" bandwidth='
+    return edited(servers, f'{name}"50GBps"', f'{name}"{bandwidth}"')
+
+
+def test_an_edit_without_effect_is_explained(cli: Cli, servers: Path) -> None:
+    """Eight GPUs write a checkpoint to a storage of 50 GB/s: an adapter counts below 6.25 GB/s."""
+    reasons = cli.json("diff", servers, nic_at(servers, "75GBps"))["reasons"]
+    assert reasons == [
+        "all-reduce: nic-000000 limits it. nic-000003 is busy 66.7% as long: it would limit the "
+        "phase below 50GB/s.",
+        "checkpoint: storage-write limits it. nic-000003 is busy 8.3% as long: it would limit the "
+        "phase below 6.25GB/s.",
+    ]
+    printed = cli("diff", servers, nic_at(servers, "75GBps"))
+    assert "No phase of this job changes, because\n- all-reduce: nic-000000 limits it." in printed
+    for bandwidth, counts in (("6.3GBps", False), ("6.2GBps", True)):
+        phases = cli.json("diff", servers, nic_at(servers, bandwidth))["phases"]
+        (change,) = (one["change"] for one in phases if one["phase"] == "checkpoint")
+        assert (change > 0) is counts
+
+
+def test_a_link_without_messages_and_an_unused_gpu_are_explained(cli: Cli, servers: Path) -> None:
+    slower = edited(servers, 'bandwidth="450GBps"', 'bandwidth="45GBps"')
+    reasons = cli.json("diff", servers, slower)["reasons"]
+    assert "all-reduce: nic-000000 limits it. No edited link carries its messages." in reasons
+    slower = edited(servers, 'speed="989Tf"', 'speed="494.5Tf"')
+    (reason,) = cli.json("diff", servers, slower)["reasons"]
+    assert reason == "computing: times.compute_s is the same on any GPU; a [model] depends on GPUs."
+
+
+def test_a_phase_of_one_platform_alone_is_listed(cli: Cli, servers: Path) -> None:
+    """A narrow NVLink makes other ranks wait, which they do not on the platform before."""
+    link = '<link id="nvlink-000003" bandwidth='
+    slower = edited(servers, f'{link}"450GBps"', f'{link}"100GBps"')
+    model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
+    printed = cli.json("diff", servers, slower, "llama3-70b-hgx", *model)
+    assert printed["reasons"] == []
+    times = {one["phase"]: (one["before_s"], one["after_s"]) for one in printed["phases"]}
+    for place in (0, 1):
+        parts = sum(time[place] for name, time in times.items() if name.startswith("  "))
+        assert parts == pytest.approx(times["step"][place])
+    assert " new " in cli("diff", servers, slower, "llama3-70b-hgx", *model)
+
+
 def test_what_cannot_be_compared_is_reported(cli: Cli, servers: Path) -> None:
     assert "no such file" in cli.refused("diff", servers, "nowhere.xml")
     job = ("llama3-70b-hgx",)

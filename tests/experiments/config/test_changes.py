@@ -70,7 +70,7 @@ def test_a_change_survives_other_processes() -> None:
     [
         ("job.group", 3, "job.group: unknown key; did you mean 'job.groups'?"),
         ("job.groups", 0, "job.groups = 0: should be greater than or equal to 1"),
-        ("job.groups", "16", "job.groups = '16': should be a valid integer"),
+        ("job.groups", "many", "job.groups = 'many': should be a whole number"),
         ("job.groups.more", 3, "job.groups.more: groups is a value, not a table"),
         ("model.name", "llama3-405b", "has no scale-up domains"),
     ],

@@ -4,7 +4,7 @@ import pytest
 from faultline.experiments.config.keys import path_of, schema_keys
 from faultline.experiments.config.priors import ShippedPrior, priors_of, shipped_priors
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.uncertain import Prior, is_numeric
+from faultline.experiments.config.uncertain import Prior
 
 from tests.experiments.command_line import Cli
 
@@ -24,7 +24,7 @@ def _default(dotted: str) -> float:
 def test_a_prior_rests_on_published_values_of_an_existing_key(
     dotted: str, prior: ShippedPrior
 ) -> None:
-    assert is_numeric(schema_keys(Scenario)[path_of(dotted)])
+    assert schema_keys(Scenario)[path_of(dotted)].is_number
     assert len(prior.source) > 10
     assert all(
         any(letter.isdigit() for letter in value) or "none" in value for value in prior.published

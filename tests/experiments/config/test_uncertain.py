@@ -34,7 +34,7 @@ def _file(folder: Path, line: str) -> str:
         (_STATED.replace("low = 5", "low = 65"), "low must be less than high (got 65 and 60)"),
         (_STATED.replace("low = 5", "low = 60"), "low must be less than high (got 60 and 60)"),
         (_STATED.replace("low = 5", "low = 0"), "low must be greater than 0"),
-        (_STATED.replace("low = 5", 'low = "5"'), "should be a valid number"),
+        (_STATED.replace("low = 5", 'low = "five"'), "should be a number"),
         (_STATED.replace("log-uniform", "log-normal"), "should be 'uniform'"),
         (_STATED.replace(', source = "Unicron"', ""), "source: is missing"),
         (_STATED.replace("Unicron", " "), "source must state"),

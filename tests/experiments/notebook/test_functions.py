@@ -148,7 +148,7 @@ def test_a_plan_advises_and_shows_what_it_costs() -> None:
 
 
 def test_a_plan_for_no_gpus_is_refused_in_its_own_words() -> None:
-    with pytest.raises(fl.UserError, match="--gpus -3: must be at least 1"):
+    with pytest.raises(fl.UserError, match="gpus = -3: use a whole number from 1"):
         fl.plan("spare-study", gpus=-3)
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
-from faultline.experiments.plugins.checking import Subject, _check_with_ranks, check_engines
+from faultline.experiments.plugins.checking import (
+    _LIVES,
+    Subject,
+    _check_with_ranks,
+    check_engines,
+)
 from faultline.simulator.contract import ContractError
 from faultline.strategies.base import Continue, Hit, StepPlan, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.job_shape import JobShape
@@ -23,6 +30,16 @@ from faultline.testing import SchemeError, check_scheme
 @pytest.mark.parametrize("name", ["checkpoint", "dp-drop", "replication", "spare"])
 def test_schemes_of_ours_keep_their_promises(name: str) -> None:
     check_scheme(all_strategies()[name], groups=12, engines=False)
+
+
+def test_the_check_prints_what_it_has_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    check_scheme(Replication, groups=12, engines=False)
+    first, declared, lives, *_, last = capsys.readouterr().out.splitlines()
+    assert first == "replication: keeps the contract of schemes. Checked:"
+    assert declared == "- declaration and first plan: 12 groups, redundancy 2, 5, 8, 11"
+    failures, restarts = map(int, re.findall(r"\d+", lives.replace(",", "")))
+    assert failures > restarts == 4 * _LIVES
+    assert last == "- not checked: jobs on both engines (engines=False)"
 
 
 @pytest.mark.slow
@@ -251,7 +268,7 @@ class KnowsItsProcess(Broken):
 
 def test_engines_that_disagree_are_reported() -> None:
     with pytest.raises(SchemeError, match="the engines disagree"):
-        check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24)
+        check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24, Counter())
 
 
 class AbortsAway(KnowsItsProcess):
@@ -267,4 +284,4 @@ class AbortsAway(KnowsItsProcess):
 def test_an_abort_is_shown_with_its_reason() -> None:
     reason = r"seed 1: SimGrid aborted the simulation: .*from_->is_on\(\) failed"
     with pytest.raises(SchemeError, match=reason):
-        check_engines(lambda: AbortsAway(24, 3, Replication.Options()), 24)
+        check_engines(lambda: AbortsAway(24, 3, Replication.Options()), 24, Counter())

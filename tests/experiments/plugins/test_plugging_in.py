@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.toml_text import tomllib
 from faultline.experiments.plugins.skeleton import write_scheme_package
 from faultline.experiments.runs.point import explain
 from faultline.strategies.guarding import guard, is_foreign, text_of
@@ -71,7 +72,17 @@ def test_its_own_test_passes(tmp_path: Path) -> None:
     before = os.environ.get("PYTHONPATH", "")
     path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), before])}
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
-    assert "2 passed" in output_of_python(*words, cwd=tmp_path, env=path)
+    printed = output_of_python(*words, "-s", cwd=tmp_path, env=path)
+    assert "2 passed" in printed
+    assert "- 3 jobs on replay and SimGrid, one with a [model]: equal events, " in printed
+
+
+def test_its_readme_installs_what_its_test_needs(tmp_path: Path) -> None:
+    write_scheme_package("twin-pairs", tmp_path)
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "pip install -e '.[test]'\n    python -m pytest" in readme
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"]["test"] == ["pytest"]
 
 
 @pytest.mark.parametrize("name", ["spare", "Twin", "two words", "-x"])

@@ -104,6 +104,15 @@ def test_the_grid_on_the_page_gives_the_very_same_runs(page_file: Path, tmp_path
     assert grid_text(manifest["grid"]) in read_page(page_file).text
 
 
+@pytest.mark.parametrize("name", ["page.pdf", "page", "page.html.gz"])
+def test_a_file_that_is_no_page_by_its_name_is_refused(
+    name: str, swept: Path, tmp_path: Path, cli: Cli
+) -> None:
+    printed = cli.refused(swept, "-o", tmp_path / name)
+    assert f"--output {tmp_path / name}: name a file that ends in .html or .htm" in printed
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
     """In another process, with another hash seed, at another time and under another name."""
     again = tmp_path / "again.html"
