@@ -203,7 +203,8 @@ def _today(ranked: pd.DataFrame, machines: str) -> str:
     best = ranked.iloc[0]
     text = (
         f"With {machines}, at today's failure rate on 32,768 GPUs ({best['under_repair']:.0f} "
-        f"machines under repair on average), {name_of(best['scheme'])} trains soonest, in {best['ratio']:.2f} times the time without failures"
+        f"machines under repair on average), {name_of(best['scheme'])} trains soonest, in "
+        f"{best['ratio']:.2f} times the time without failures"
     )
     if not best["fits_memory"]:
         text += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
