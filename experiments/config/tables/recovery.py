@@ -142,7 +142,8 @@ class RecoveryTable(Table):
     )
     transient: Transient = key(
         "replaced",
-        "Restart after software failures alone. It has no effect if times.restart_s is stated.",
+        "Restart after software failures alone, under any scheme. A crash of the whole job's "
+        "software breaks no machine. It has no effect if times.restart_s is stated.",
         "choice: the cause need not be known",
         choices={
             "replaced": "as after any failure, with replaced machines",
@@ -170,8 +171,8 @@ class RecoveryTable(Table):
     standbys: int | None = key(
         None,
         "Standby machines, for restarts and for repairs under schemes that continue without a "
-        "restart. A used standby is replenished after replenish_s. Standbys fail at the rate of "
-        "the job's machines.",
+        "restart. The failed machine is a standby once it is repaired. Standbys fail at the rate "
+        "of the job's machines.",
         f"{_PRICE}{BYTEROBUST}: 2, 2, 3, 4 for jobs of 128, 256, 512, 1,024",
         "1",
         between=(0, 100_000),
@@ -179,8 +180,9 @@ class RecoveryTable(Table):
     )
     replenish_s: float | None = seconds(
         None,
-        "Time until a used standby is replenished. Unset: rejoin.repair_s.",
-        f"choice: the failed machine after its repair; {TRAINMOVER}: as long as a start",
+        "Time until another machine replaces a used standby. Unset: the failed machine does, once "
+        "it is repaired.",
+        f"choice: no machines appear from nowhere; {TRAINMOVER}: as long as a start",
         only_with={"recovery.hardware": ["standby"]},
     )
     launch_s: float | None = seconds(
