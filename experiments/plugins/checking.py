@@ -404,7 +404,7 @@ def check_engines(build: Callable[[], Strategy], groups: int, counts: Counter[st
         *(f"job.groups={groups}", f"job.steps={_STEPS}", f"job.time_limit_s={_LIMIT_S}"),
         *("job.compute_jitter=0", "strategy.name=checkpoint", "checkpoint.interval_steps=5"),
         # Recoveries must be shorter than the time between failures, or they never end.
-        "recovery.preset=hot-swap",
+        *("recovery.preset=hot-swap", "recovery.shortage=reschedule"),
         *component,
     ]
     scenario = load_scenario("spare-sound", settings)

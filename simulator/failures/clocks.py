@@ -66,10 +66,12 @@ class FailureClocks(ABC):
     ) -> list[Failure]:
         """Return the first due failure of each group by now, or all after `since_s`."""
         next_s = self.next_failure_s
-        struck = [self.due_until(group, now_s) for group in groups if next_s[group] <= now_s]
+        struck = [group for group in groups if next_s[group] <= now_s]
         if since_s is None:
-            return [failures[0] for failures in struck]
-        return [one for failures in struck for one in failures if one.time_s > since_s]
+            first = map(self.due, struck)
+            return [failure for failure in first if failure is not None]
+        due = (failure for group in struck for failure in self.due_until(group, now_s))
+        return [failure for failure in due if failure.time_s > since_s]
 
     @abstractmethod
     def take(self, group: int, noticed_s: float) -> None:

@@ -57,6 +57,7 @@ class Machines:
         work, rules = state.work, state.rules
         self._state = state
         lives = work.standby_lives
+        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._standbys = Reserve(work.standbys, work.standby_repair_s, lives() if lives else None)
         free = work.free_machines
         self._free = None if free is None else Reserve(free, work.repair_s)
@@ -297,13 +298,18 @@ class Machines:
             self._vacant.clear()
             return needed
         self._fill_from(free, [*self._vacant], begun_s)
-        while self._vacant:
+        lost = 0
+        while self._vacant and state.progress.now_s < self._limit_s:
+            if lost >= state.work.give_up_after_restarts:
+                # Machines fail faster than they are repaired.
+                state.restarts_since_save = state.work.give_up_after_restarts
+                break
             was_waited_for, now_s = True, state.progress.now_s
             own_s = min(self._vacant.values())
             ready_s = min(own_s, self._standbys.next_ready_s(), free.next_ready_s())
             if ready_s > now_s:
                 state.spend(cause, (yield Stall((), ready_s - now_s)))
-                yield from self.lose_unnoticed(up, now_s)
+                lost += yield from self.lose_unnoticed(up, now_s)
             ready_s = max(ready_s, now_s)
             self.return_repaired(ready_s)
             self._fill_from(self._standbys, [*self._vacant], ready_s, state.work.replenish_s)
@@ -314,10 +320,14 @@ class Machines:
 
     def lose_unnoticed(
         self, groups: Sequence[int], since_s: float = -inf
-    ) -> Generator[Phase, Outcome, None]:
-        """Count the failures of groups that no step has shown, after a time in seconds."""
+    ) -> Generator[Phase, Outcome, int]:
+        """Take the failures of groups that no step has shown, after a time in seconds.
+
+        Returns the number of machines that are lost.
+        """
         outcome = yield Inquiry(tuple(groups), since_s)
-        self.lose({*outcome.struck} - self._noticed, at_once=True)
+        lost = self.lose({*outcome.struck} - self._noticed, at_once=True)
+        return sum(map(len, lost.values()))
 
 
 def _in_time(failure: Failure) -> tuple[float, int]:
