@@ -17,7 +17,7 @@ from traceback import format_exception
 from types import TracebackType
 
 from faultline.experiments.commands.declarations import parser
-from faultline.experiments.streams import safe_streams, shown
+from faultline.experiments.streams import print_note, safe_streams, shown
 
 _SIGPIPE_STATUS = 141
 """Exit status of a program that a closed pipe ended: 128 + SIGPIPE."""
@@ -82,8 +82,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         return execute(parser().parse_args(arguments))
     except KeyboardInterrupt:
-        print("faultline: interrupted", file=sys.stderr)
-        return 130
+        return _interrupted()
     except SystemExit as stop:
         # Rich exits with status 1 on a closed pipe; argparse ignores errors of printing.
         if isinstance(stop.__context__, BrokenPipeError) or not (stop.code or _is_read()):
@@ -96,6 +95,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         if (lack := shortage(error)) is not None:
             _print_error(lack)
             return 2
+        if isinstance(error.__cause__, KeyboardInterrupt) and not _is_for_users(error):
+            # A library in another language had called Python, and made an error of it.
+            return _interrupted()
         if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
             # An OSError without a file name concerns a stream: `main` reports it.
             raise
@@ -103,10 +105,16 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 2
 
 
+def _interrupted() -> int:
+    print_note("interrupted")
+    return 130
+
+
 def _print_error(line: str) -> None:
     """Print a line on the standard error; if that fails, only the exit status is left."""
     with suppress(OSError):
-        print(f"faultline: {line}", file=sys.stderr, flush=True)
+        print_note(line)
+        sys.stderr.flush()
 
 
 def _error_line(error: Exception) -> str:
@@ -131,7 +139,7 @@ def execute(parsed: argparse.Namespace) -> int:
     from faultline.strategies.registry import broken_plugins
 
     for line in broken_plugins():
-        print(f"faultline: {line}", file=sys.stderr)
+        print_note(line)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
     if not gc.isenabled():

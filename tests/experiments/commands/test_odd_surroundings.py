@@ -115,6 +115,16 @@ def test_a_lack_of_what_the_machine_has_is_reported_in_a_line(
     assert message in cli.refused("doctor")
 
 
+def test_an_interrupt_that_a_library_made_an_error_of_is_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pydantic, written in Rust, does so if it has called a function of ours meanwhile."""
+    error = RuntimeError("Error calling function")
+    error.__cause__ = KeyboardInterrupt()
+    monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=error))
+    assert cli.all("doctor") == (130, "", "faultline: interrupted\n")
+
+
 def test_a_working_folder_that_is_gone_is_named(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
