@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 _FEWEST_COLUMNS = 2
-_LONGEST_WORD = 14
+_LONGEST_WORD = 20
 """Longer words, such as paths, are broken in a column that folds them."""
 
 

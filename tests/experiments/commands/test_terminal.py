@@ -29,7 +29,7 @@ from rich.cells import cell_len
 
 from tests.experiments.runs.in_process import plan_of, sweep
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 ROWS = 50
 BAR = re.compile("[━╸╺]|[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 """Characters of bars and of spinners; both are drawn again and again."""

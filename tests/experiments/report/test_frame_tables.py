@@ -59,12 +59,13 @@ def test_a_table_folds_between_words_where_it_does_not_fit() -> None:
         == "SPARe + checkpoint, r = 9  20.4      49%  results/a-long-folder/table.csv"
     )
     assert rows_at(50)[1:] == [
-        "scheme            days  goodput  from",
+        "scheme         days  goodput  from",
         "─" * 50,
-        "SPARe +           20.4      49%  results/a-long-fo",
-        "checkpoint, r =                  lder/table.csv",
-        "9",
-        "checkpoint only   91.0      12%  x",
+        "SPARe +        20.4      49%  results/a-long-folde",
+        "checkpoint, r                 r/table.csv",
+        "= 9",
+        "checkpoint     91.0      12%  x",
+        "only",
     ]
 
 
