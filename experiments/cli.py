@@ -8,13 +8,14 @@ import gc
 import logging
 import os
 import select
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from traceback import format_exception
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from faultline.experiments.commands.declarations import parser
 from faultline.experiments.streams import print_note, safe_streams, shown
@@ -41,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         an interrupt, 141 if the reader of the standard output has closed it.
     """
     sys.excepthook = _show
+    _interrupts.clear()
+    # A process in the background ignores interrupts; a thread cannot set handlers.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, _note_interrupt)
     if arguments is None:
         # The process is this command's. What it imports stays: to look there for garbage, meanwhile
         # and in each run, takes time. So do threads, for matrices as small as these.
@@ -95,14 +101,22 @@ def _run(arguments: Sequence[str] | None) -> int:
         if (lack := shortage(error)) is not None:
             _print_error(lack)
             return 2
-        if isinstance(error.__cause__, KeyboardInterrupt) and not _is_for_users(error):
-            # A library in another language had called Python, and made an error of it.
+        if _interrupts and not _is_for_users(error):
             return _interrupted()
         if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
             # An OSError without a file name concerns a stream: `main` reports it.
             raise
         _print_error(_error_line(error))
         return 2
+
+
+_interrupts: list[int] = []
+
+
+def _note_interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, and keep it in mind: a library may turn it into its own error."""
+    _interrupts.append(number)
+    signal.default_int_handler(number, frame)
 
 
 def _interrupted() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from pathlib import Path
 from unittest.mock import Mock
@@ -119,9 +120,14 @@ def test_an_interrupt_that_a_library_made_an_error_of_is_one(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pydantic, written in Rust, does so if it has called a function of ours meanwhile."""
-    error = RuntimeError("Error calling function")
-    error.__cause__ = KeyboardInterrupt()
-    monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=error))
+
+    def execute(_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("Error building a model") from None
+
+    monkeypatch.setattr(preparing, "execute_doctor", execute)
     assert cli.all("doctor") == (130, "", "faultline: interrupted\n")
 
 
