@@ -8,16 +8,17 @@ import gc
 import logging
 import os
 import select
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from traceback import format_exception
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from faultline.experiments.commands.declarations import parser
-from faultline.experiments.streams import safe_streams, shown
+from faultline.experiments.streams import print_note, safe_streams, shown
 
 _SIGPIPE_STATUS = 141
 """Exit status of a program that a closed pipe ended: 128 + SIGPIPE."""
@@ -41,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         an interrupt, 141 if the reader of the standard output has closed it.
     """
     sys.excepthook = _show
+    _interrupts.clear()
+    # A process in the background ignores interrupts; a thread cannot set handlers.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, _note_interrupt)
     if arguments is None:
         # The process is this command's. What it imports stays: to look there for garbage, meanwhile
         # and in each run, takes time. So do threads, for matrices as small as these.
@@ -82,8 +88,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         return execute(parser().parse_args(arguments))
     except KeyboardInterrupt:
-        print("faultline: interrupted", file=sys.stderr)
-        return 130
+        return _interrupted()
     except SystemExit as stop:
         # Rich exits with status 1 on a closed pipe; argparse ignores errors of printing.
         if isinstance(stop.__context__, BrokenPipeError) or not (stop.code or _is_read()):
@@ -96,6 +101,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         if (lack := shortage(error)) is not None:
             _print_error(lack)
             return 2
+        if _interrupts and not _is_for_users(error):
+            return _interrupted()
         if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
             # An OSError without a file name concerns a stream: `main` reports it.
             raise
@@ -103,10 +110,25 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 2
 
 
+_interrupts: list[int] = []
+
+
+def _note_interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, and keep it in mind: a library may turn it into its own error."""
+    _interrupts.append(number)
+    signal.default_int_handler(number, frame)
+
+
+def _interrupted() -> int:
+    print_note("interrupted")
+    return 130
+
+
 def _print_error(line: str) -> None:
     """Print a line on the standard error; if that fails, only the exit status is left."""
     with suppress(OSError):
-        print(f"faultline: {line}", file=sys.stderr, flush=True)
+        print_note(line)
+        sys.stderr.flush()
 
 
 def _error_line(error: Exception) -> str:
@@ -131,7 +153,7 @@ def execute(parsed: argparse.Namespace) -> int:
     from faultline.strategies.registry import broken_plugins
 
     for line in broken_plugins():
-        print(f"faultline: {line}", file=sys.stderr)
+        print_note(line)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
     if not gc.isenabled():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import resource
-import sys
+
+from faultline.experiments.streams import print_note
 
 _LEAST = (
     (resource.RLIMIT_AS, "-v (all memory)", 500_000),
@@ -26,7 +27,7 @@ def main() -> int:
         soft_bytes = resource.getrlimit(limit)[0]
         if 0 <= soft_bytes < least_kb * 1024:
             problem = f"too little memory: ulimit {option} is {soft_bytes // 1024}"
-            print(f"faultline: {problem}; set it to {least_kb} kB or more", file=sys.stderr)
+            print_note(f"{problem}; set it to {least_kb} kB or more")
             return 2
     try:
         from faultline.experiments.cli import main as run
@@ -36,8 +37,8 @@ def main() -> int:
         missing = _missing()
         if not missing:
             raise
-        problem = f"faultline: not installed: {', '.join(missing)}"
-        print(f"{problem}; install Faultline with its dependencies (see README)", file=sys.stderr)
+        problem = f"not installed: {', '.join(missing)}"
+        print_note(f"{problem}; install Faultline with its dependencies (see README)")
         return 2
 
 

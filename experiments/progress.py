@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import Event, Thread
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.constrain import Constrain
 from rich.progress import Progress, ProgressColumn, Task
 
 LINE_EVERY_S = 30.0
+_ECHO = "^C"
+"""A terminal's echo of an interrupt. A full line would move it, and the bar, to the next line."""
 
 
 class WorkProgress(Progress):
@@ -33,6 +37,7 @@ class WorkProgress(Progress):
         line_every_s: float = LINE_EVERY_S,
         **options: Any,
     ) -> None:
+        self._shown_on = console  # Rich draws once before it knows its console.
         disabled = console.quiet or not console.is_terminal
         super().__init__(*columns, console=console, disable=disabled, **options)
         self._line_every_s = line_every_s
@@ -52,6 +57,11 @@ class WorkProgress(Progress):
         self._stopped.set()
         if self._clock is not None:
             self._clock.join()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is drawn, with room for the echo of an interrupt at the end of a line."""
+        for drawn in super().get_renderables():
+            yield Constrain(drawn, self._shown_on.width - len(_ECHO))
 
     def lines(self) -> list[str]:
         """Return how far each unfinished task has come, in a line each."""

@@ -1,18 +1,20 @@
 """The console for all output: it prints text as text.
 
 Names come from files, and files from strangers. This module escapes control sequences of terminals
-at one place, and interprets no text as markup.
+in the texts, not those by which a display moves the cursor, and interprets no text as markup.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from faultline.experiments.config.errors import QUIET
-from faultline.experiments.streams import shown
-from rich.console import Console
-from rich.progress import TextColumn
+from faultline.experiments.streams import print_text, shown
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import Task, TextColumn
+from rich.segment import Segment
 from rich.text import Text
 
 _PIPED_WIDTH = 160
@@ -24,7 +26,8 @@ class Screen(Console):
     """A console that prints text unchanged: no markup, no emoji, no highlighting.
 
     A file or a pipe has no width of its own: it gets `width` characters, or 160, enough for tables
-    whose words would break on a narrow terminal.
+    whose words would break on a narrow terminal. Sentences printed with ``soft_wrap=True`` are one
+    line there, and are wrapped between words on a terminal.
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
@@ -33,13 +36,26 @@ class Screen(Console):
         is_stated = columns.isascii() and columns.isdecimal() and int(columns[:9]) in _WIDTHS
         if not is_stated:
             own["_environ"] = {name: os.environ[name] for name in os.environ if name != "COLUMNS"}
-        super().__init__(stderr=stderr, width=width, **{**own, **options})
-        if width is None and not self.is_terminal and not is_stated:
-            self.width = _PIPED_WIDTH
+        super().__init__(stderr=stderr, **{**own, **options})
+        if not self.is_terminal and not is_stated:
+            self.width = width or _PIPED_WIDTH
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        """Print as rich does, but wrap sentences between words on a terminal."""
+        if soft_wrap and self.is_terminal:
+            soft_wrap = None
+        super().print(*objects, soft_wrap=soft_wrap, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text as it is drawn."""
+        """Return a text as it is drawn, escaped before it is measured."""
         return super().render_str(shown(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return the parts of what is drawn: escaped texts, and the display's own movements."""
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=shown(part.text))
 
 
 def message_console() -> Screen:
@@ -47,6 +63,18 @@ def message_console() -> Screen:
     return Screen(stderr=True, quiet=QUIET in os.environ)
 
 
+def print_message(line: str) -> None:
+    """Print a line on the standard error, above any bars, unless output is quiet."""
+    if QUIET not in os.environ:
+        print_text(line, as_message=True)
+
+
 def text_column(pattern: str) -> TextColumn:
     """Return a column of a progress display that prints names unchanged."""
-    return TextColumn(pattern, markup=False)
+    return _NameColumn(pattern, markup=False)
+
+
+class _NameColumn(TextColumn):
+    def render(self, task: Task) -> Text:
+        # Escaped before it is measured.
+        return Text(shown(super().render(task).plain))

@@ -1,4 +1,7 @@
-"""The standard streams, with control sequences of terminals escaped, whatever writes them.
+"""The standard streams, and texts for them in which nothing is left that a terminal would obey.
+
+Names come from files, and files from strangers: what is printed without a `Screen` goes through
+`print_text`. The streams themselves are left alone, because progress bars need control sequences.
 
 This module does not import rich, which takes long: ``--help`` is quick.
 """
@@ -11,7 +14,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOBase
 from typing import TextIO
 
 
@@ -26,47 +28,24 @@ def shown(text: str) -> str:
     return "".join(part if part in ("\n", "\t") else printable(part) for part in parts)
 
 
-class _Shown(TextIOBase):
-    """A standard stream, with `shown` before it; rich, which escapes by itself, writes past it."""
+def print_text(text: str, *, as_message: bool = False) -> None:
+    """Print a text as a result, or as a message on the standard error."""
+    print(shown(text), file=sys.stderr if as_message else sys.stdout)
 
-    def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream
-        self._failure: OSError | None = None
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self.rich_proxied_file.encoding
-
-    def write(self, text: str) -> int:
-        try:
-            self.rich_proxied_file.write(shown(text))
-        except OSError as error:
-            self._failure = error
-            raise
-        return len(text)
-
-    def flush(self) -> None:
-        # A library may have swallowed the error of a write.
-        if self._failure is not None:
-            raise self._failure
-        self.rich_proxied_file.flush()
-
-    def isatty(self) -> bool:
-        return self.rich_proxied_file.isatty()
-
-    def fileno(self) -> int:
-        return self.rich_proxied_file.fileno()
+def print_note(line: str) -> None:
+    """Print a line of the program itself on the standard error."""
+    print_text(f"faultline: {line}", as_message=True)
 
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """Escape what is printed meanwhile.
+    """Let every text be printed meanwhile, whatever the encoding of the streams.
 
     Raises OSError if there is no standard output: a long run would end with nothing to show.
     """
     before = sys.stdout, sys.stderr
-    out, err = (_or_nowhere(stream) for stream in before)
-    sys.stdout, sys.stderr = _Shown(out), _Shown(err)
+    sys.stdout, sys.stderr = map(_or_nowhere, before)
     try:
         if before[0] is None:
             raise OSError(

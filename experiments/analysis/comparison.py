@@ -12,6 +12,7 @@ from faultline.experiments.analysis.quantities import (
     counted,
     is_missing,
     quantity,
+    shown_value,
     value_text,
 )
 from faultline.experiments.analysis.selection import (
@@ -31,6 +32,8 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 _FEWEST_SEEDS = 3
 SECTIONS = ("at_best", "overall", "settings")
 BASELINE = "baseline "
+PAIRED_AT = "paired_at"
+ALL_SETTINGS = "all settings"
 
 
 def _keys(values: pd.Series) -> list[Any]:
@@ -88,7 +91,7 @@ def compare(
 
     Runs are successful ones, a row per run, with the column ``seed``. `axes` are all except `by`.
     Those in `own` are never matched. The average `over_all` settings covers those that are paired
-    in every seed.
+    in every seed. Column ``paired_at`` names the only values at which a value's runs are paired.
 
     The frame has a row per value and setting: `by`, the axes, and the columns of
     `paired_differences`, whose pairs are seeds. ``settings`` is the number averaged over;
@@ -102,8 +105,12 @@ def compare(
             for column in pairs.columns
             if column not in {"seed", "ours", "theirs", "gave_up", "baseline_gave_up"}
         ]
+        matched = [axis for axis in axes if f"{BASELINE}{axis}" not in labels]
         if over_all:
-            pairs, labels = _mean_of_settings(pairs, labels), []
+            pairs = _in_every_seed(pairs, labels)
+        paired_at = _restriction(pairs, runs[runs[by].isin([value, baseline])], matched)
+        if over_all:
+            pairs, labels = _mean_of_settings(pairs), []
         else:
             pairs = pairs.assign(settings=1)
         table = paired_differences(
@@ -113,7 +120,7 @@ def compare(
             gave_up=("gave_up", "sum"),
             baseline_gave_up=("baseline_gave_up", "sum"),
         )
-        tables.append(table.assign(**{by: value}))
+        tables.append(table.assign(**{by: value, PAIRED_AT: paired_at}))
     tables = [table for table in tables if not table.empty]
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[by])
     return table[[by, *table.columns.drop(by)]]
@@ -135,15 +142,30 @@ def unpaired_runs(
     }
 
 
-def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
-    """Return one pair per seed: its mean over the settings that every seed has.
+def _in_every_seed(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
+    """Return the pairs of those settings that every seed has."""
+    if not labels:
+        return pairs
+    sizes = pairs.groupby(labels, dropna=False)["seed"].transform("nunique")
+    return pairs[sizes == pairs["seed"].nunique()]
+
+
+def _restriction(pairs: pd.DataFrame, runs: pd.DataFrame, axes: Sequence[str]) -> str:
+    """Return the values of axes that some `pairs` have, if the `runs` of both sides have more."""
+    texts = []
+    for axis in axes:
+        paired = _keys(pairs[axis])
+        if set(paired) != set(_keys(runs[axis])):
+            name = quantity(axis).symbol or quantity(axis).label
+            texts.append(f"{name} = {', '.join(shown_value(axis, value) for value in paired)}")
+    return "; ".join(texts) or ALL_SETTINGS
+
+
+def _mean_of_settings(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return one pair per seed: its mean over settings.
 
     Pairs of one seed share their failures, so only seeds are independent samples.
     """
-    seeds = pairs["seed"].nunique()
-    if labels:
-        sizes = pairs.groupby(labels, dropna=False)["seed"].transform("nunique")
-        pairs = pairs[sizes == seeds]
     return pairs.groupby("seed", as_index=False).agg(
         ours=("ours", "mean"),
         theirs=("theirs", "mean"),
@@ -165,14 +187,6 @@ class Report:
     # absent.
     sections: dict[str, pd.DataFrame]
     notes: list[str]  # Sentences on runs that failed, gave up or have no partner.
-
-    @property
-    def headline(self) -> str:
-        """The compared values and the baseline, in one line."""
-        column = quantity(self.metric)
-        way = f" ({column.better} is better)" if column.better else ""
-        against = f"{quantity(self.by).label} {value_text(self.baseline)}"
-        return f"{column.label}{way}: differences from {against}, paired by seed and setting"
 
 
 def make_report(
@@ -206,11 +220,14 @@ def make_report(
             "run more seeds."
         )
     for value, count in unpaired_runs(runs, by, chosen, axes).items():
-        if count:
-            notes.append(
-                f"{count} of the runs of {value_text(value)} have no partner with "
-                f"{value_text(chosen)} of the same seed and setting."
-            )
+        both = runs[runs[by].isin([value, chosen])]
+        theirs = unpaired_runs(both, by, value, axes)[chosen]
+        for of, lacking, other in ((value, count, chosen), (chosen, theirs, value)):
+            if lacking:
+                notes.append(
+                    f"{lacking} of the runs of {value_text(of)} have no partner with "
+                    f"{value_text(other)} of the same seed and setting."
+                )
     return Report(metric, by, chosen, sections, notes)
 
 

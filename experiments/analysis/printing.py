@@ -3,12 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from faultline.experiments.analysis.quantities import steps_text, time_text
 from faultline.simulator.badput import MEANINGS
-from rich.console import RenderableType
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Column, Table
+
+_FEWEST_COLUMNS = 2
+_LONGEST_WORD = 20
+"""Longer words, such as paths, are broken in a column that folds them."""
+
+
+class FittingTable(Table):
+    """A table that fits the width of the console.
+
+    First, cells are folded between words, unless their column is declared with ``no_wrap``. Then
+    the last columns are left out, and named below the table: the most important ones come first.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from Table.__rich_console__(self._fitted(console, options), console, options)
+
+    def _fitted(self, console: Console, options: ConsoleOptions) -> Table:
+        limits = [_limits(column, self.show_header) for column in self.columns]
+        unlimited = options.update_width(10_000)
+        for count in range(len(self.columns), _FEWEST_COLUMNS - 1, -1):
+            table, kept = copy(self), limits[:count]
+            table.columns = self.columns[:count]
+            natural, most = (
+                Measurement.get(console, unlimited, table).maximum,
+                sum(most for _, most in kept),
+            )
+            widths = _folded(kept, options.max_width - (natural - most))
+            if widths is None:
+                continue
+            table.columns = [
+                replace(column, width=width, min_width=None)
+                for column, width in zip(table.columns, widths, strict=True)
+            ]
+            if left_out := self.columns[count:]:
+                names = ", ".join(" ".join(str(column.header).split()) for column in left_out)
+                below = f"no room for: {names}"
+                table.caption = f"{self.caption}; {below}" if self.caption else below
+            return table
+        return self
+
+
+def _limits(column: Column, has_header: bool) -> tuple[int, int]:
+    """Return the least and the largest width of the text of a column."""
+    texts = [str(cell) for cell in (*([column.header] if has_header else []), *column.cells)]
+    most = max((cell_len(line) for text in texts for line in text.splitlines()), default=1)
+    if column.no_wrap:
+        return most, most
+    longest = max((cell_len(word) for text in texts for word in text.split()), default=1)
+    if column.overflow == "fold":
+        longest = min(longest, _LONGEST_WORD)
+    return min(most, max(longest, column.min_width or 1)), most
+
+
+def _folded(limits: Iterable[tuple[int, int]], room: int) -> list[int] | None:
+    """Return widths of columns that fit: the widest are folded first; None if none fit."""
+    least, widths = (list(each) for each in zip(*limits, strict=True))
+    while sum(widths) > room:
+        foldable = [place for place, width in enumerate(widths) if width > least[place]]
+        if not foldable:
+            return None
+        widths[max(foldable, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def text_table(
@@ -20,7 +86,7 @@ def text_table(
 
     Rows are cells. Columns are as for rich's ``add_column``, other arguments as for its ``Table``.
     """
-    table = Table(title_justify="left", caption_justify="left", **look)
+    table = FittingTable(title_justify="left", caption_justify="left", **look)
     for column in columns:
         table.add_column(**column)
     for row in rows:

@@ -41,6 +41,7 @@ from faultline.experiments.config.logs.fault_records import is_fault_records, ou
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen, text_column
+from faultline.experiments.streams import print_text
 from faultline.platforms.files import lines_of, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from rich.table import Table
@@ -180,7 +181,7 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
         return
     _print_backtest(tested, ahead)
     if arguments.output is not None:
-        print(f"-o: {arguments.output}")
+        print_text(f"-o: {arguments.output}")
 
 
 def _backtest_down(arguments: argparse.Namespace) -> None:

@@ -14,12 +14,12 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.progress import WorkProgress
-from faultline.experiments.screen import message_console
+from faultline.experiments.screen import Screen, message_console, text_column
+from faultline.experiments.streams import print_text
 from faultline.platforms.files import check_writable, write_file
 from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
-    TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Table
@@ -30,7 +30,7 @@ PAGES = (".html", ".htm")
 
 def print_json(content: Any) -> None:
     """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
-    print(json.dumps(_finite(content), allow_nan=False))
+    print_text(json.dumps(_finite(content), allow_nan=False))
 
 
 def print_files(arguments: argparse.Namespace, written: Mapping[Path, str]) -> None:
@@ -38,8 +38,9 @@ def print_files(arguments: argparse.Namespace, written: Mapping[Path, str]) -> N
     if arguments.json:
         print_json({"files": list(map(str, written))})
         return
+    console = Screen()
     for line in written.values():
-        print(line)
+        console.print(line, soft_wrap=True)
 
 
 def _finite(value: Any) -> Any:
@@ -62,7 +63,7 @@ def progress_of(*columns: ProgressColumn) -> Iterator[WorkProgress]:
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
     """Show a task and its elapsed time; nothing may be printed meanwhile."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
     with progress_of(*columns) as progress:
         progress.add_task(what, total=None)
         yield

@@ -44,6 +44,7 @@ from faultline.experiments.planner.search import (
 from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
+from faultline.experiments.streams import print_text
 from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 
@@ -165,7 +166,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         print_json({"plans": plans, "sentences": comparison_texts(summaries)})
     else:
         for name, (plan, *_) in zip(names, planned, strict=True):
-            print(f"{name}: {advise(plan).sentence}")
+            print_text(f"{name}: {advise(plan).sentence}")
         print_comparison(Screen(), summaries)
     return 0 if all(plan.lines for plan, *_ in planned) else 1
 
@@ -213,4 +214,4 @@ def _write_page(
         )
     page = over_priors_page(plan, over, shlex.join(("faultline", *sys.argv[1:])), price)
     write_output("--page", arguments.page, page)
-    print(arguments.page, file=sys.stderr if arguments.json else sys.stdout)
+    print_text(str(arguments.page), as_message=arguments.json)

@@ -20,6 +20,7 @@ from faultline.experiments.config.scenario_file import load_scenario, shipped_sc
 from faultline.experiments.health import limit_checks, simgrid_checks, version_checks
 from faultline.experiments.plugins.skeleton import write_scheme_package
 from faultline.experiments.screen import Screen
+from faultline.experiments.streams import print_note, print_text
 from faultline.experiments.studies import all_studies
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.simulator.failures.failure import STOPPING
@@ -42,21 +43,22 @@ def execute_list(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(found if kind is None else found[kind])
         return
+    console = Screen()
     for listed, rows in found.items():
         if kind is None:
-            print(f"{listed}:")
+            console.print(f"{listed}:")
         width = max(len(row["name"]) for row in rows)
         for row in rows:
-            print(f"{row['name']:{width}}  {_sentence(row)}")
+            console.print(f"{row['name']:{width}}  {_sentence(row)}", soft_wrap=True)
         if kind is None:
-            print()
+            console.print()
 
 
 def _rows(kind: str, gpus: int) -> list[Row]:
     if kind == "mixes":
         mixes, left_out = all_mixes()
         for line in left_out:
-            print(f"faultline: {line}", file=sys.stderr)
+            print_note(line)
         return [_mix(mix, gpus) for mix in mixes]
     if kind == "scenarios":
         known = {name: load_scenario(name).description for name in shipped_scenarios()}
@@ -100,10 +102,10 @@ def execute_new_scheme(arguments: argparse.Namespace) -> None:
         return
     # Another Python may lack Faultline, or have another package of that name.
     here = shlex.quote(sys.executable)
-    print(f"next:   {here} -m pip install -e {shlex.quote(f'{folder}[test]')}")
-    print(f"        {here} -m pytest -s {shlex.quote(str(folder))}")
-    print(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
-    print("            --set job.groups=24 --set job.steps=200")
+    print_text(f"next:   {here} -m pip install -e {shlex.quote(f'{folder}[test]')}")
+    print_text(f"        {here} -m pytest -s {shlex.quote(str(folder))}")
+    print_text(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
+    print_text("            --set job.groups=24 --set job.steps=200")
 
 
 def execute_doctor(arguments: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
 from faultline.experiments.screen import Screen
+from faultline.experiments.streams import print_text
 from rich.text import Text
 
 _COMMENT = re.compile(r"(?m)(^|  )# .*$")
@@ -65,7 +66,7 @@ def execute_check(arguments: argparse.Namespace) -> None:
         print_json([{"file": name, "mistakes": lines} for name, lines in found.items()])
     else:
         records = (lines or [f"{name}: ok"] for name, lines in found.items())
-        print("\n".join(chain.from_iterable(records)))
+        print_text("\n".join(chain.from_iterable(records)))
     wrong, mistakes = sum(map(bool, found.values())), sum(map(len, found.values()))
     if mistakes:
         several = "mistakes" if mistakes > 1 else "mistake"
@@ -79,7 +80,8 @@ def execute_explain(arguments: argparse.Namespace) -> None:
         if arguments.key is not None:
             raise UserError(f"--format {arguments.format}: prints all keys; leave KEY out")
         as_json = arguments.format == "json-schema"
-        print(json.dumps(scenario_schema(), indent=1) if as_json else reference_page().rstrip("\n"))
+        text = json.dumps(scenario_schema(), indent=1) if as_json else reference_page()
+        print_text(text.rstrip("\n"))
         return
     known = None if arguments.key is None else find_reference(arguments.key)
     if arguments.json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from faultline.experiments.commands.output import print_json, write_output
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.report.paired_tables import section_table
+from faultline.experiments.report.paired_tables import headline_of, section_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import latex_of, on_screen
@@ -27,6 +26,7 @@ from faultline.experiments.runs.store import NAMED_AT_MOST
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, simulate_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen, message_console
+from faultline.experiments.streams import print_note, print_text
 from faultline.platforms.errors import one_line
 
 
@@ -48,9 +48,9 @@ def execute(arguments: argparse.Namespace) -> int:
             retry_failed=arguments.retry_failed,
         )
     except KeyboardInterrupt:
-        print(
+        print_text(
             f"{directory}: finished runs are kept; the same command resumes the sweep",
-            file=sys.stderr,
+            as_message=True,
         )
         raise
     if arguments.json:
@@ -76,18 +76,17 @@ def _executor(arguments: argparse.Namespace) -> Executor:
 def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"
-        line = f"faultline: {runs} failed; the first: {outcome.first_error}"
-        print(one_line(line), file=sys.stderr)
-    print(
+        print_note(one_line(f"{runs} failed; the first: {outcome.first_error}"))
+    print_text(
         f"{name}: {outcome.simulated} runs simulated, {outcome.already_there} already there, "
         f"{outcome.failed} failed"
     )
-    print(f"tables: {directory / PARQUET}, {directory / CSV}")
+    Screen().print(f"tables: {directory / PARQUET}, {directory / CSV}", soft_wrap=True)
     if QUIET in os.environ:
         return
     quoted = shlex.quote(str(directory))
-    print(f"next:   faultline compare {quoted}")
-    print(f"        faultline report {quoted} -o report.html")
+    print_text(f"next:   faultline compare {quoted}")
+    print_text(f"        faultline report {quoted} -o report.html")
 
 
 def execute_compare(arguments: argparse.Namespace) -> None:
@@ -115,18 +114,18 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         write_output("--csv", arguments.csv, everything.to_csv(index=False))
     best = None if order is None else comparison_table(order, arguments.price, brief=True)
     if arguments.latex is not None:
-        tables = [] if best is None else [latex_of(best)]
+        tables = ["% Needs \\usepackage{booktabs} before \\begin{document}."]
+        tables += [] if best is None else [latex_of(best)]
         for name in report.sections:
             table = section_table(report, name)
             # A table in a paper stands alone: its caption names the metric and the baseline.
-            tables.append(latex_of(table, f"{report.headline}; {table.caption}"))
+            tables.append(latex_of(table, f"{headline_of(report)}; {table.caption}"))
         write_output("--latex", arguments.latex, "\n".join(tables))
     if arguments.json:
         records = {name: table.to_dict(orient="records") for name, table in sections.items()}
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
         print_json({**chosen, "notes": report.notes, **records})
     else:
-        # Wider than most terminals, which wrap long lines: numbers are never cut.
         console = Screen(width=200)
         if best is not None:
             console.print(on_screen(best, heading_width=12))
@@ -135,7 +134,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
 
 
 def _print(console: Screen, report: Report) -> None:
-    console.print(report.headline, style="bold")
+    console.print(headline_of(report), style="bold")
     for name in report.sections:
         console.print()
         console.print(on_screen(section_table(report, name)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from faultline.experiments.config.keys import (
 from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml_value
+from faultline.experiments.streams import print_note
 from faultline.platforms.preset_library import preset_names
 from pydantic import ValidationError
 
@@ -169,7 +169,7 @@ def _read_setting(setting: str) -> tuple[str, object]:
 def _print_note(line: str) -> None:
     """Print a line on the standard error once, unless `QUIET` is set."""
     if QUIET not in os.environ:
-        print(f"faultline: {line}", file=sys.stderr)
+        print_note(line)
 
 
 def shipped_scenarios() -> list[str]:

@@ -50,11 +50,11 @@ class Comparison:
         return next(iter(self.report.sections.values()))
 
     def __repr__(self) -> str:
-        from faultline.experiments.report.paired_tables import section_table
+        from faultline.experiments.report.paired_tables import headline_of, section_table
         from faultline.experiments.report.tables import on_screen
 
         tables = [on_screen(section_table(self.report, name)) for name in self.report.sections]
-        return "\n".join((self.report.headline, _text(tables), *self.report.notes))
+        return "\n".join((headline_of(self.report), _text(tables), *self.report.notes))
 
 
 @dataclass(frozen=True)

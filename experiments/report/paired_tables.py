@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import BASELINE, Report
+from faultline.experiments.analysis.comparison import (
+    ALL_SETTINGS,
+    BASELINE,
+    PAIRED_AT,
+    Report,
+)
 from faultline.experiments.analysis.quantities import (
     MISSING,
     counted,
@@ -13,18 +19,27 @@ from faultline.experiments.analysis.quantities import (
     quantity,
     shown_value,
 )
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.report.tables import Column, Table, table_of
 from faultline.experiments.runs.record import Column as Quantity
 
 _TITLES = {
-    "at_best": "each at its best",
-    "overall": "over all settings",
+    "at_best": "each at its own best setting",
+    "overall": "mean over the settings that both have",
     "settings": "setting by setting",
 }
 _NUMBERS = {
     "mean", "baseline_mean", "difference", "low", "high", "change", "pairs", "settings",
-    "gave_up", "baseline_gave_up",
+    "gave_up", "baseline_gave_up", PAIRED_AT,
 }  # fmt: skip
+
+
+def headline_of(report: Report) -> str:
+    """Return the compared quantity and the baseline, in one line."""
+    column = quantity(report.metric)
+    way = f" ({column.better} is better)" if column.better else ""
+    against = f"{quantity(report.by).label} {_value_name(report.by, report.baseline)}"
+    return f"{column.label}{way}: differences from {against}, paired by seed"
 
 
 def section_table(report: Report, section: str) -> Table:
@@ -38,11 +53,9 @@ def section_table(report: Report, section: str) -> Table:
     shared = [key for key in keys if key not in {*ours, *theirs}]
     if shared:
         frame = frame.sort_values(shared, kind="stable", na_position="first")
-    metric = quantity(report.metric)
-    columns = _columns(report, ours, theirs, shared, metric.scale)
-    columns += _count_columns(frame)
+    columns = _columns(report, frame, ours, theirs, shared) + _count_columns(frame)
     rows = frame.to_dict(orient="records")
-    return table_of(section, _title(section, frame, metric), columns, rows)
+    return table_of(section, _title(section, frame, quantity(report.metric)), columns, rows)
 
 
 def _varies(frame: pd.DataFrame, key: str) -> bool:
@@ -51,18 +64,23 @@ def _varies(frame: pd.DataFrame, key: str) -> bool:
 
 
 def _columns(
-    report: Report, ours: list[str], theirs: list[str], shared: list[str], scale: float
+    report: Report, frame: pd.DataFrame, ours: list[str], theirs: list[str], shared: list[str]
 ) -> list[Column]:
+    scale = quantity(report.metric).scale
+    # Without this column, each row is one setting, or the title restricts all rows.
+    has_restrictions = (frame["settings"] > 1).any() and frame[PAIRED_AT].nunique() > 1
+    # The most important columns come first: a narrow terminal has no room for the last ones.
     return [
         *(_key_column(key) for key in shared),
         _key_column(report.by),
         *(_key_column(key) for key in ours),
+        *([Column("paired at", lambda row: row[PAIRED_AT], "prose")] if has_restrictions else []),
         Column("mean", lambda row: number_text(row["mean"] * scale)),
         Column("base", lambda row: number_text(row["baseline_mean"] * scale)),
         *(_key_column(key) for key in theirs),
+        Column("change", lambda row: _percent(row["change"])),
         Column("differs by", lambda row: _signed(row["difference"] * scale)),
         Column("± (95 %)", lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
-        Column("change", lambda row: _percent(row["change"])),
     ]
 
 
@@ -72,7 +90,13 @@ def _key_column(key: str) -> Column:
     name = known.symbol or known.label
     title = f"{name} ({known.shown_unit})" if known.shown_unit else name
     title = f"base {title}" if key.startswith(BASELINE) else title
-    return Column(title, lambda row: shown_value(column, row[key]), "text")
+    return Column(title, lambda row: _value_name(column, row[key]), "text")
+
+
+def _value_name(column: str, value: Any) -> str:
+    """Return a value of a column in its unit; a scheme by its name in all tables."""
+    is_scheme = column == "strategy.name" and isinstance(value, str)
+    return look_of(value).label if is_scheme else shown_value(column, value)
 
 
 def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
@@ -80,10 +104,12 @@ def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
     title = _TITLES[section]
     if metric.shown_unit:
         title += f", in {metric.shown_unit}"
+    if frame[PAIRED_AT].nunique() == 1 and frame[PAIRED_AT].iloc[0] != ALL_SETTINGS:
+        title += f"; {frame[PAIRED_AT].iloc[0]} only"
     if frame["pairs"].nunique() == 1:
         title += f"; {counted(frame['pairs'].iloc[0], 'pair')} per row"
         if section == "overall":
-            title += " (one per seed, averaged over settings)"
+            title += " (one per seed)"
     return title
 
 

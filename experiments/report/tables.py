@@ -136,7 +136,7 @@ def on_screen(
             ),
             "justify": "right" if column.kind == "number" else "left",
             # A long path in prose is wrapped, not cut by an ellipsis.
-            "no_wrap": column.kind != "prose",
+            "no_wrap": column.kind == "number",
             "overflow": "fold" if column.kind == "prose" else "ellipsis",
         }
         for column in table.columns

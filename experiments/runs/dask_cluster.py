@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -35,6 +34,7 @@ from faultline.experiments.runs.fork_server import Assignment
 from faultline.experiments.runs.local import ForkServer
 from faultline.experiments.runs.point import Limits, Request, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
+from faultline.experiments.streams import print_text
 
 # Runs in flight: enough to keep each thread of a large cluster busy.
 _IN_FLIGHT = 2_000
@@ -84,10 +84,10 @@ class DaskExecutor:
                     )
 
             if not client.nthreads():
-                print(
+                print_text(
                     f"scheduler {address} has no workers; waiting for one: "
                     f"dask worker {address} --nthreads 1",
-                    file=sys.stderr,
+                    as_message=True,
                 )
             first = list(submit(islice(assignments, _IN_FLIGHT)))
             completed = as_completed(first, loop=client.loop)

@@ -26,7 +26,7 @@ from faultline.experiments.runs.point import (
 )
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.store import StoredRun, open_store
-from faultline.experiments.screen import message_console, text_column
+from faultline.experiments.screen import print_message, text_column
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn
 
@@ -127,7 +127,7 @@ def simulate(
     names = [task.key() for task in tasks]
     by_name = dict(zip(names, tasks, strict=True))
     codes = {source: code_digest(source) for source in {task.source for task in tasks}}
-    with open_store(store, by_name, line_printer(message_console()), "folder") as kept:
+    with open_store(store, by_name, print_message, "folder") as kept:
 
         def keep(result: RunOutcome) -> None:
             code = codes[by_name[result.run_id].source]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import time
 
+import pyte
+import pytest
 from faultline.experiments.progress import WorkProgress
+from faultline.experiments.screen import Screen, print_message
 from rich.console import Console
 
 
@@ -18,6 +21,22 @@ def test_work_that_reports_nothing_still_prints_lines_to_a_file() -> None:
             time.sleep(0.01)
     first, *_ = printed.getvalue().splitlines()
     assert first == "step times: 0 of 40, 0:00, of SimGrid"
+
+
+def test_a_message_is_printed_above_the_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr("sys.stderr", terminal)
+    console = Screen(stderr=True, force_terminal=True)
+    with WorkProgress("{task.description}", console=console) as progress:
+        progress.add_task("runs")
+        progress.refresh()
+        print_message("out: waiting for another sweep to end")
+    screen = pyte.Screen(console.width, 5)
+    pyte.Stream(screen).feed(terminal.getvalue().replace("\n", "\r\n"))
+    assert [row.rstrip() for row in screen.display if row.strip()] == [
+        "out: waiting for another sweep to end",
+        "runs",
+    ]
 
 
 def test_finished_work_and_a_quiet_console_print_nothing() -> None:

@@ -26,6 +26,7 @@ from faultline.experiments.commands.declarations.parsing import (
     add_common,
     prepare_completion,
 )
+from faultline.experiments.streams import print_text
 
 
 def parser() -> Parser:
@@ -72,5 +73,5 @@ class _Version(Action):
         from faultline.experiments.config.distribution import own_version
 
         python = ".".join(map(str, sys.version_info[:3]))
-        print(f"faultline {own_version()} (SimGrid {version('simgrid')}, Python {python})")
+        print_text(f"faultline {own_version()} (SimGrid {version('simgrid')}, Python {python})")
         parser.exit()

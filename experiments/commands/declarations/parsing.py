@@ -6,6 +6,7 @@ No module of this folder imports a slow one, so that ``--help`` is quick.
 from __future__ import annotations
 
 import re
+import sys
 from argparse import (
     SUPPRESS,
     Action,
@@ -96,6 +97,10 @@ class Parser(ArgumentParser):
             self.error(f"{option}: has no effect with {written}; leave one of them out")
         if not is_there and not excluded:
             self.error(f"{option}: has no effect without {other}; add that, or leave it out")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # As in argparse, which ignores that help could not be written.
+        (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""

@@ -81,6 +81,6 @@ def declare(commands: Commands) -> None:
         "--latex",
         metavar="FILE",
         type=Path,
-        help="write the tables for a paper, with units and digits",
+        help="write the tables for a paper, in LaTeX with the package booktabs",
     )
     compare.not_with("--metric", "--price")

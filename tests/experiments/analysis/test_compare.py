@@ -24,6 +24,7 @@ from faultline.experiments.analysis.selection import (
     without_other_knobs,
 )
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.report.paired_tables import section_table
 from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.table import read_sweep
 from hypothesis import given, settings
@@ -317,6 +318,38 @@ def test_the_best_is_printed_with_the_knobs_of_both_sides() -> None:
         assert row["low"] == pytest.approx(interval.low, rel=1e-9)
 
 
+def shared_at_r_2() -> pd.DataFrame:
+    """Runs of which only those with r = 2 have partners among those of scheme a."""
+    frame = random_sweep()
+    return frame[(frame[SCHEME] == "a") | (frame[R] == 2)]
+
+
+def test_each_mean_over_settings_names_those_that_are_paired() -> None:
+    frame = shared_at_r_2()
+    report = make_report(frame, RATIO, baseline="a")
+    assert set(report.sections["overall"]["paired_at"]) == {"r = 2"}
+    assert set(report.sections["at_best"]["paired_at"]) == {"all settings"}
+    assert section_table(report, "overall").caption.startswith(
+        "mean over the settings that both have; r = 2 only; 4 pairs per row"
+    )
+    assert section_table(report, "settings").caption == (
+        "setting by setting; r = 2 only; 4 pairs per row"
+    )
+    # The baseline's own runs without a partner are counted, too.
+    assert report.notes == [
+        f"16 of the runs of a have no partner with {scheme} of the same seed and setting."
+        for scheme in "bc"
+    ]
+
+
+def test_rows_that_are_paired_at_different_settings_say_so_in_a_column() -> None:
+    frame = random_sweep()
+    frame = frame[(frame[SCHEME] != "b") | (frame[R] == 2)]
+    table = section_table(make_report(frame, RATIO, baseline="a"), "overall")
+    place = [column.title for column in table.columns].index("paired at")
+    assert [row.cells[place] for row in table.rows] == ["r = 2", "all settings"]
+
+
 def test_failed_runs_are_left_out_and_counted() -> None:
     frame = random_sweep()
     lost = (frame[SCHEME] == "a") & (frame["seed"] == 0) & (frame[R] == 2)
@@ -406,8 +439,13 @@ def test_latex_has_the_digits_and_units_of_the_screen(
     share = re.search(r"([\d.]+) %", printed)
     assert share is not None
     assert f"{share[1]} \\%" in text
+    # One name of a scheme in all tables.
+    assert text.count("SPARe + checkpoint") == 2 + (2 + 1 + 4)
+    assert not re.search(r"\bspare\b", text + printed)
+    needed, _, tables = text.partition("\n")
+    assert needed.startswith("% Needs \\usepackage{booktabs}")
     # An unescaped sign of these ends a cell, begins a comment or is an error.
-    assert not re.search(r"(?<!\\)[%#_]", text)
+    assert not re.search(r"(?<!\\)[%#_]", tables)
 
 
 def test_fewer_than_three_seeds_are_pointed_out() -> None:
@@ -420,7 +458,11 @@ def test_fewer_than_three_seeds_are_pointed_out() -> None:
 def test_the_printed_table_shows_numbers_in_full(directory: Path, cli: Cli) -> None:
     printed = cli(directory)
     assert "time-to-train ratio (lower is better)" in printed
-    for title in ("each at its best", "over all settings", "setting by setting"):
+    for title in (
+        "each at its own best setting",
+        "mean over the settings that both have",
+        "setting by setting",
+    ):
         assert f"{title}; 3 pairs per row" in printed
     assert "…" not in printed
     frame = pd.read_parquet(directory / "table.parquet")

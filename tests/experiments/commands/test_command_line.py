@@ -15,7 +15,7 @@ from faultline.experiments.commands import preparing
 from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.runs.execution import message_console
+from faultline.experiments.screen import message_console
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 

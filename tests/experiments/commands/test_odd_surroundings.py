@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from pathlib import Path
 from unittest.mock import Mock
@@ -113,6 +114,21 @@ def test_a_lack_of_what_the_machine_has_is_reported_in_a_line(
     lack, message = LACKS[what]
     monkeypatch.setattr(preparing, "execute_doctor", Mock(side_effect=lack))
     assert message in cli.refused("doctor")
+
+
+def test_an_interrupt_that_a_library_made_an_error_of_is_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pydantic, written in Rust, does so if it has called a function of ours meanwhile."""
+
+    def execute(_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("Error building a model") from None
+
+    monkeypatch.setattr(preparing, "execute_doctor", execute)
+    assert cli.all("doctor") == (130, "", "faultline: interrupted\n")
 
 
 def test_a_working_folder_that_is_gone_is_named(
