@@ -134,11 +134,13 @@ class Slowdown:
                 compute[group] = effects.together(slow, group, factor, types)
         return replace(self, compute=compute)
 
-    def at_most(self, slowest: float) -> Slowdown:
-        """Return this slowdown with `slowest` as the largest factor of a member.
+    def at_most(self, slowest: float, members: Sequence[int]) -> Slowdown:
+        """Return this slowdown with `slowest` as the largest factor of one of the members.
 
         If a step is simulated with all of its members, their single times are unknown.
         """
+        if not self.compute:
+            return self if slowest == 1.0 else replace(self, compute={members[0]: slowest})
         first = max(self.compute, key=self.compute.__getitem__)
         compute = {group: min(factor, slowest) for group, factor in self.compute.items()}
         return replace(self, compute={**compute, first: slowest})

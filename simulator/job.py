@@ -168,7 +168,9 @@ class Work:
 
     def slowdown_of(self, phase: Compute, slow: Slowdown) -> Slowdown:
         """Return the slowdown of a phase at the plan's pace."""
-        if not slow.compute or self.disturbances is None or not self.simulates_steps:
+        # Links that do not slow the passes of an undisturbed step may slow those of another.
+        is_slow = slow.compute or slow.step.links
+        if not is_slow or self.disturbances is None or not self.simulates_steps:
             return slow
         if phase.factor != 1.0 or phase.stack_size > 1:
             slow = slow.at(phase.factor, self.disturbances.effects, phase.stack_size)
@@ -176,12 +178,12 @@ class Work:
             # Groups share no link, and the time of each is known.
             return slow
         pace = max(self.pace_of(phase), phase.least_pace)
-        return slow.at_most(max(1.0, self.pace_of(phase, slow) / pace))
+        return slow.at_most(max(1.0, self.pace_of(phase, slow) / pace), phase.members)
 
     def _is_simulated(self, slow: Slowdown) -> bool:
         """Return whether a step is simulated with all of its stragglers."""
         return bool(
-            slow.compute
+            (slow.compute or slow.step.links)
             and slow.ranks_are_known
             and self.simulates_steps
             and self.detour_times is not None

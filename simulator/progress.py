@@ -52,11 +52,12 @@ class Progress:
     simulated_steps: int = 0  # All simulated steps, including lost and repeated ones.
     # Shard types that a group computed, including patch compute, summed over simulated steps.
     stack_computations: int = 0
-    # Failures of groups, and how many of them struck a group that was down already.
-    failures: int = 0
-    failures_while_down: int = 0
-    # Failures of groups by cause; empty if causes are unknown.
-    failures_by_cause: dict[str, int] = field(default_factory=dict)
+    # Failures that stopped groups, and the same by cause; empty if causes are unknown.
+    events: int = 0
+    events_by_cause: dict[str, int] = field(default_factory=dict)
+    # Groups that they stopped, each time, and how many of these were down already.
+    hits: int = 0
+    hits_while_down: int = 0
     # Failures by cause that stopped no group, or none at first; empty if there are no such causes.
     disturbances: dict[str, int] = field(default_factory=dict)
     # How many mitigations of stragglers of each kind were taken; empty without any.

@@ -8,8 +8,8 @@ from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.phases import Outcome, Phase
 from faultline.simulator.training import Training
 
-MOST_FAILURES_WITHOUT_PROGRESS = 200_000
-"""A job that trains nothing new during this many failures is taken to never end."""
+MOST_HITS_WITHOUT_PROGRESS = 200_000
+"""A job that trains nothing new during this many failures of groups is taken to never end."""
 
 
 class StandstillError(ValueError):
@@ -36,21 +36,20 @@ def simulate(training: Training, engine: Engine) -> None:
     """
     loop, progress, clocks = training.loop(), training.progress, engine.clocks
     execute, go_on = engine.execute, loop.send
-    furthest, failures_then, most = 0.0, 0, MOST_FAILURES_WITHOUT_PROGRESS
+    furthest, events_then, most = 0.0, 0, MOST_HITS_WITHOUT_PROGRESS
     try:
         phase = next(loop)
         while True:
             phase = go_on(execute(phase))
-            if clocks.failures > most:
+            if clocks.hits > most:
                 if progress.completed_batches <= furthest:
                     raise StandstillError(
-                        f"{clocks.failures - failures_then:,} failures have passed, and nothing "
+                        f"{clocks.events - events_then:,} failures have passed, and nothing "
                         f"beyond step {furthest:,.10g} was trained: this job would never end; "
                         "raise failures.mtbf_s, or shorten what a step, a restart or a repair takes"
                     )
-                furthest, failures_then = progress.completed_batches, clocks.failures
-                most = failures_then + MOST_FAILURES_WITHOUT_PROGRESS
+                furthest, events_then = progress.completed_batches, clocks.events
+                most = clocks.hits + MOST_HITS_WITHOUT_PROGRESS
     except StopIteration:
-        training.progress.failures = engine.clocks.failures
-        training.progress.failures_while_down = engine.clocks.failures_while_down
-        training.progress.failures_by_cause = engine.clocks.failures_by_cause
+        progress.events, progress.events_by_cause = clocks.events, clocks.events_by_cause
+        progress.hits, progress.hits_while_down = clocks.hits, clocks.hits_while_down

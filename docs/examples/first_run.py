@@ -6,7 +6,7 @@ CAUSES = ("compute", "all_reduce", "redundancy", "repeated", "detection", "check
 
 record = fl.run("spare-sound", job__steps=200, seed=1)
 print(
-    f"goodput {record['goodput']:.1%}, {record['failures']} failures, {record['restarts']} restarts"
+    f"goodput {record['goodput']:.1%}, {record['events']} failures, {record['restarts']} restarts"
 )
 for cause in CAUSES:
     print(f"{cause:>12} {record[f'{cause}_s'] / record['time_s']:6.1%}")

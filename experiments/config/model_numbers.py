@@ -219,10 +219,10 @@ def assumed_of_step(scenario: Scenario) -> dict[str, int]:
 
 
 def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
-    """Return the MFU of a step: its model FLOP over those of the GPUs at their dense peak.
+    """Return the MFU of a step: its model FLOP over those of the GPUs at their dense peaks.
 
-    Recomputed activations do not count (Chowdhery et al. 2022, PaLM, appendix B). None if the
-    scenario names no model.
+    The job has the first GPUs of a platform XML, which may differ. Recomputed activations do not
+    count (Chowdhery et al. 2022, PaLM, appendix B). None if the scenario names no model.
     """
     table = scenario.model
     if table.name == "stated" or step_s <= 0.0:
@@ -232,8 +232,16 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
     job = parallel_job(table, scenario.job.groups)
     sequences = job.micro_batches * job.micro_batch_sequences * scenario.job.groups
     flop = training_flop_per_token(job.model) * job.model.sequence_tokens * sequences
-    peak_flop_per_s = _spec(table, scenario.platform.file).gpu.speed_flop_per_s
-    return flop / (step_s * peak_flop_per_s * job.layout.gpus)
+    return flop / (step_s * _mean_peak_flop_per_s(scenario, job.layout.gpus) * job.layout.gpus)
+
+
+def _mean_peak_flop_per_s(scenario: Scenario, gpus: int) -> float:
+    """Return the mean dense peak of the first GPUs of a scenario's platform."""
+    name = scenario.platform.file
+    if name in preset_names():
+        return _spec(scenario.model, name).gpu.speed_flop_per_s
+    peaks = [gpu.speed_flop_per_s for gpu in platform_at(cluster_file(name)).gpus[:gpus]]
+    return sum(peaks) / len(peaks)
 
 
 def _numbers(table: ModelTable, groups: int, spec: ClusterSpec) -> dict[tuple[str, str], float]:

@@ -104,13 +104,23 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     """Return the step of a scenario that names a model, on the GPUs of its platform in order."""
     from faultline.simulator.pattern.placed_step import PlacedStep
 
-    job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpu_names
+    job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpus
     if len(gpus) < job.layout.gpus:
         raise UserError(
             f"{path}: has {len(gpus):,} GPUs, the job needs {job.layout.gpus:,}; lower job.groups, "
             "model.pipeline or model.tensor, or name a larger platform"
         )
-    return PlacedStep.in_order(job.pattern(), gpus)
+    tensor = job.layout.tensor
+    for first in range(0, job.layout.gpus, tensor):
+        ranks = gpus[first : first + tensor]
+        if len({gpu.domain for gpu in ranks}) > 1:
+            domain, size = ranks[0].domain, sum(gpu.domain == ranks[0].domain for gpu in gpus)
+            raise UserError(
+                f"{path}: scale-up domain {domain} has {size} GPUs, no multiple of model.tensor = "
+                f"{tensor}, so a stage would be on {ranks[0].name} to {ranks[-1].name}, in domains "
+                f"{domain} and {ranks[-1].domain}; add or remove GPUs, or lower model.tensor"
+            )
+    return PlacedStep.in_order(job.pattern(), [gpu.name for gpu in gpus])
 
 
 def simulated_traffic(

@@ -65,7 +65,7 @@ class Simulated:
     states_refused: tuple[float, ...] = ()
     # Seconds from failures to the next step, and the number of failures.
     recovering_s: tuple[float, ...] = ()
-    failures: tuple[int, ...] = ()
+    events: tuple[int, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -80,8 +80,8 @@ class Simulated:
     @property
     def recovery_s(self) -> float | None:
         """Mean seconds from a failure to the next step; None without failures."""
-        failures = sum(self.failures)
-        return sum(self.recovering_s) / failures if failures else None
+        events = sum(self.events)
+        return sum(self.recovering_s) / events if events else None
 
 
 def steps_needed(question: ResolvedJob) -> int:
@@ -126,7 +126,7 @@ def _simulated(records: Sequence[Record], steps: int, stopped_at: float | None) 
         stopped_at=stopped_at,
         states_refused=tuple(one["states_refused"] for one in records),
         recovering_s=tuple(sum(one[f"{cause}_s"] for cause in _RECOVERING) for one in records),
-        failures=tuple(one["failures"] for one in records),
+        events=tuple(one["events"] for one in records),
     )
 
 

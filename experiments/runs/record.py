@@ -328,7 +328,7 @@ _DEFINED = (
     _share(
         "mfu",
         "MFU",
-        "model FLOP of an undisturbed step over the FLOP of all GPUs at their dense peak",
+        "model FLOP of an undisturbed step over the FLOP of all its GPUs at their dense peaks",
         optional=True,
         value=lambda run: model_flop_utilisation(run.job.scenario, run.full_batch_s),
     ),
@@ -396,17 +396,18 @@ _DEFINED = (
         "restarts after which lost nodes loaded their state from the memory of peers",
     ),
     _count("rejoined", "groups that rejoined", "groups that returned, spares included"),
-    _count("failures", "failures", "failures of groups"),
+    _count("events", "failures (events)", "failures that stopped groups, one or many each"),
     _count(
-        "failures_while_down",
-        "failures of groups that were down",
-        "failures of a group that was already down",
-    ),
-    _count(
-        "failures_by_cause.",
+        "events_by_cause.",
         "failures by",
-        "failures of groups by cause, if causes are known",
-        value=lambda run: run.progress.failures_by_cause,
+        "failures that stopped groups by cause, if causes are known",
+        value=lambda run: run.progress.events_by_cause,
+    ),
+    _count("hits", "groups stopped (hits)", "groups that these failures stopped, for each failure"),
+    _count(
+        "hits_while_down",
+        "hits of groups that were down",
+        "hits of a group that was already down",
     ),
     _count(
         "disturbances.",

@@ -32,18 +32,24 @@ class FailureClocks(ABC):
     ----------
     next_failure_s : list of float
         Time of each group's next failure, in seconds of simulated time; infinite without one.
-    failures : int
-        Failures of groups taken so far; a failure that stops three groups counts three times.
-    failures_while_down : int
-        How many of them struck groups that were down already.
-    failures_by_cause : dict of str to int
-        Failures taken so far by cause; their sum is `failures`. Empty if causes are unknown.
+    hits : int
+        Groups that failures have stopped so far: a failure of three groups has three hits.
+    hits_while_down : int
+        How many of these groups were down already.
+    events : int
+        Failures with at least one hit so far.
+    events_by_cause : dict of str to int
+        These failures by cause; their sum is `events`. Empty if causes are unknown.
     """
 
     next_failure_s: list[float]
-    failures: int
-    failures_while_down: int
-    failures_by_cause: dict[str, int]
+    hits: int
+    hits_while_down: int
+    events_by_cause: dict[str, int]
+
+    @property
+    @abstractmethod
+    def events(self) -> int: ...
 
     @abstractmethod
     def collect(self, reported: bool = True) -> Sequence[Failure]:
@@ -131,9 +137,14 @@ class RenewalClocks(FailureClocks):
         self._streams: dict[int, np.random.Generator] = {}
         self._blocks: list[list[float] | None] = [None] * groups
         self.next_failure_s = [self._next_block(group).pop() for group in range(groups)]
-        self.failures = 0
-        self.failures_while_down = 0
-        self.failures_by_cause = {}
+        self.hits = 0
+        self.hits_while_down = 0
+        self.events_by_cause = {}
+
+    @property
+    def events(self) -> int:
+        """Each failure has one hit."""
+        return self.hits
 
     def collect(self, reported: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
@@ -162,7 +173,7 @@ class RenewalClocks(FailureClocks):
         happened_s, index = self.next_failure_s[group], self._taken[group]
         self._struck.append((happened_s, group, index))
         self._taken[group] = index + 1
-        self.failures += 1
+        self.hits += 1
         begun_s = noticed_s if self._from_detection else happened_s
         interval_s = (self._blocks[group] or self._next_block(group)).pop()
         self.next_failure_s[group] = begun_s + interval_s
@@ -170,8 +181,8 @@ class RenewalClocks(FailureClocks):
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
             self.next_failure_s[group] += (self._blocks[group] or self._next_block(group)).pop()
-            self.failures += 1
-            self.failures_while_down += 1
+            self.hits += 1
+            self.hits_while_down += 1
             self._taken[group] += 1
 
     def take_at_occurrence(self, group: int) -> float:
@@ -226,10 +237,16 @@ class EventClocks(FailureClocks):
         self._struck: list[Failure] = []
         self._recurring: dict[int, Failure] = {}
         self._read_until_s = -inf
-        self.failures = 0
-        self.failures_while_down = 0
-        self.failures_by_cause = dict.fromkeys(causes, 0)
+        # Failures that some of their groups have taken: how many groups have not, by identity.
+        self._partly_taken: dict[int, int] = {}
+        self.hits = 0
+        self.hits_while_down = 0
+        self.events_by_cause = dict.fromkeys(causes, 0)
         self.next_failure_s = [self._next_s(group) for group in range(groups)]
+
+    @property
+    def events(self) -> int:
+        return sum(self.events_by_cause.values())
 
     def collect(self, reported: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
@@ -250,7 +267,7 @@ class EventClocks(FailureClocks):
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
             self._pass_over(group)
-            self.failures_while_down += 1
+            self.hits_while_down += 1
 
     def take_at_occurrence(self, group: int) -> float:
         failure = self._pass_over(group)
@@ -274,8 +291,13 @@ class EventClocks(FailureClocks):
 
     def _pass_over(self, group: int) -> Failure:
         failure = self._ahead[group].popleft()
-        self.failures += 1
-        self.failures_by_cause[failure.cause] += 1
+        self.hits += 1
+        to_come = self._partly_taken.pop(id(failure), 0)
+        if not to_come:
+            self.events_by_cause[failure.cause] += 1
+            to_come = len(failure.groups) - sum(group in failure.groups for group in self._spared)
+        if to_come > 1:
+            self._partly_taken[id(failure)] = to_come - 1
         self.next_failure_s[group] = self._next_s(group)
         return failure
 

@@ -118,6 +118,8 @@ CASES = {
     "bamboo, re-formed": shares_of(struck("bamboo", (1, 0))),
     "oobleck": shares_of(struck("oobleck", (1, 1))),
     "oobleck, merged": shares_of(struck("oobleck", (1, 1), (1, 2))),
+    "varuna": shares_of(struck("varuna", (1, 1))),
+    "varuna, fewer and longer": shares_of(struck("varuna", (1, 1), (1, 2), (2, 0))),
     "recycle": shares_of(struck("recycle", (1, 1), schedule="split-and-staggered")),
     "recycle, two": shares_of(struck("recycle", (1, 1), (2, 0))),
     "ntp": shares_of(struck("ntp", (1, 1), gpus=1)),
@@ -301,7 +303,8 @@ def test_pipelines_of_neighbours_and_of_other_lengths(platform: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("mecefo", {"doubled_cost": 2.0}), ("oobleck", {}), ("recycle", {})]
+    ("name", "options"),
+    [("mecefo", {"doubled_cost": 2.0}), ("oobleck", {}), ("varuna", {}), ("recycle", {})],
 )
 def test_paces_of_split_backward_passes_are_those_of_simulated_steps(
     platform: Path, name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch

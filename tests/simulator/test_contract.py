@@ -302,7 +302,7 @@ def test_what_breaks_in_a_restart_is_reported_after_the_next(
     job = resolve(scenario).job(seed=0)
     listener = Listener(8)
     progress = replayed(job, listener)
-    assert progress.failures == 5
+    assert progress.events == 5
     assert [sorted(hits) for hits in listener.reported] == [
         [(0, 3)],
         [(0, 3), (2, 8)],

@@ -201,7 +201,7 @@ def means_agree(scenario: str, settings: list[str], seeds: int, keys: list[str])
     loaded = load_scenario(scenario, settings)
     replayed: list[dict[str, Any]] = [run(loaded, seed) for seed in range(seeds)]
     simulated: list[dict[str, Any]] = [run(loaded, seed, "simgrid") for seed in range(seeds)]
-    assert all(record["failures"] > 0 for record in replayed + simulated)
+    assert all(record["events"] > 0 for record in replayed + simulated)
     for key in keys:
         ours, theirs = ([record[key] for record in records] for records in (replayed, simulated))
         error = sqrt((variance(ours) + variance(theirs)) / seeds)
@@ -209,7 +209,7 @@ def means_agree(scenario: str, settings: list[str], seeds: int, keys: list[str])
 
 
 JITTER = ["job.compute_jitter=0.05"]
-MEANS = ["time_to_train_ratio", "availability", "mean_stacks", "compute_s", "failures"]
+MEANS = ["time_to_train_ratio", "availability", "mean_stacks", "compute_s", "events"]
 
 
 @pytest.mark.parametrize("scheme", ["replication", "spare"])
@@ -235,7 +235,7 @@ def test_without_failures_jitter_alone_slows_both_engines_alike() -> None:
     scenario = load_scenario("spare-study", settings)
     for engine in ("replay", "simgrid"):
         record = run(scenario, 0, engine)
-        assert record["failures"] == 0
+        assert record["events"] == 0
         step_s = (record["compute_s"] + record["waiting_s"]) / 100
         assert step_s == pytest.approx(64 * (1 + 0.05 * 1.948), abs=0.64), engine
 
@@ -257,7 +257,7 @@ def test_a_job_without_failures_and_saves_has_a_ratio_of_one(
     ]
     scenario = load_scenario("spare-study", settings)
     record = run(scenario, 0, engine)
-    assert record["failures"] == 0
+    assert record["events"] == 0
     assert record["time_to_train_ratio"] == pytest.approx(1.0, abs=jitter * 4 / 15)
     assert record["goodput"] == pytest.approx(1.0 / record["time_to_train_ratio"])
     nominal = run(scenario.with_({"job.undisturbed_step": "nominal"}), 0, engine)

@@ -55,7 +55,7 @@ BEGINS_ANEW = [
 
 
 def by_cause(record: Record) -> dict[str, int]:
-    return {key: value for key, value in record.items() if key.startswith("failures_by_cause.")}
+    return {key: value for key, value in record.items() if key.startswith("events_by_cause.")}
 
 
 def agreed_mix(
@@ -67,16 +67,16 @@ def agreed_mix(
     record, _ = agreed(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
     counted = by_cause(record)
     assert list(counted) == [
-        f"failures_by_cause.{name}" for name in ("gpu", "host", "switch", "storage")
+        f"events_by_cause.{name}" for name in ("gpu", "host", "switch", "storage")
     ]
-    assert sum(counted.values()) == record["failures"]
+    assert sum(counted.values()) == record["events"]
     return record
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
 def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> None:
     record = agreed_mix(tmp_path, "spare-study", scheme, 3)
-    assert record["failures_by_cause.host"] + record["failures_by_cause.switch"] > 0
+    assert record["events_by_cause.host"] + record["events_by_cause.switch"] > 0
     assert record["restarts"] > 0
 
 
@@ -128,9 +128,10 @@ def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
     scheme: str, tmp_path: Path
 ) -> None:
     record = agreed_trace(tmp_path, ROWS, scheme)
-    assert record["failures_by_cause.twice at once"] == 9
-    assert record["failures_by_cause.all"] == 24
-    assert record["failures_while_down"] > 0 or scheme == "checkpoint"
+    assert record["events_by_cause.twice at once"] == 3
+    assert record["events_by_cause.all"] == 1
+    assert record["hits"] > record["events"] + 24
+    assert record["hits_while_down"] > 0 or scheme == "checkpoint"
 
 
 def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
     again = agreed_trace(
         tmp_path, ROWS[:6], "spare", "times.restart_s=100", "failures.after_end=repeat"
     )
-    assert again["failures"] > once["failures"]
+    assert again["events"] > once["events"]
 
 
 def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> None:

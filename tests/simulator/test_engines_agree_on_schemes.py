@@ -66,7 +66,7 @@ STAGES_LOST = {
 def test_schemes_that_work_around_lost_stages(option: str) -> None:
     record, events = agreed("mecefo-7b", [*AROUND_STAGES, *STAGES_LOST[option]], 1)
     assert EventKind.MISSING in {event.kind for event in events}
-    assert record["failures"] > 3
+    assert record["events"] > 3
     assert record["degraded_s"] > 0
     if option in ("varuna", "nothing left"):
         assert record["restarts"] > 1
@@ -114,6 +114,7 @@ PLAYED_SCHEMES = {
     "replication": ["strategy.name=replication", "strategy.redundancy=2"],
     "replica drop": ["strategy.name=replica-drop"],
     "ntp": ["strategy.name=ntp", *WIDE],
+    "varuna": ["strategy.name=varuna", "model.least_stages=1"],
 }
 PLAYED_QUICKLY = ("recycle",)
 
@@ -161,7 +162,7 @@ def test_no_scheme_gains_by_failing(
     changes = [*NEARLY_FREE, *rows, *redundancy, f"strategy.name={scheme}"]
     changes.append(f"model.schedule={schedule}")
     record = run(load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"]), 1, engine)
-    assert record["failures"] > 0
+    assert record["events"] > 0
     assert record["goodput"] <= 1.0
 
 
@@ -174,7 +175,7 @@ def test_a_schedule_that_sound_steps_may_not_use_gains_nothing(
     changes = [*NEARLY_FREE, *rows, "strategy.name=recycle"]
     changes += ["strategy.recycle.schedule=split-and-staggered", f"platform.file={path}"]
     record = run(load_scenario("llama3-70b-hgx", changes), 1)
-    assert record["failures"] > 0
+    assert record["events"] > 0
     assert record["goodput"] <= 1.0
 
 
@@ -198,7 +199,15 @@ RECOVERING = {
     "recovery.launch_s": 4.0,
     "rejoin.repair_s": 90.0,
 }
-COUNTS = ("failures", "restarts", "rejoined", "reorderings", "states_refused", "standby_failures")
+COUNTS = (
+    "events",
+    "hits",
+    "restarts",
+    "rejoined",
+    "reorderings",
+    "states_refused",
+    "standby_failures",
+)
 SCHEMES = sorted(all_strategies())
 EACH_ONCE = set(zip(SCHEMES, cycle(PRESETS), strict=False))
 
@@ -216,7 +225,7 @@ def test_every_preset_of_recovery(scheme: str, preset: str) -> None:
     named = {"strategy.name": scheme, "strategy.redundancy": redundancy}
     scenario = load_scenario("mecefo-7b", {**RECOVERING, **named, "recovery.preset": preset})
     times = ("time_s", "restart_s", "reconfigure_s", "load_s", "patch_compute_s")
-    assert alike(scenario, 1, *COUNTS, *times, rel=0.01, abs_s=1e-3)["failures"] > 0
+    assert alike(scenario, 1, *COUNTS, *times, rel=0.01, abs_s=1e-3)["events"] > 0
 
 
 AROUND_GPUS = [

@@ -335,7 +335,7 @@ def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(
         0,
     )
     progress = simulated(job)
-    assert (progress.failures, progress.restarts) == (2, 2)
+    assert (progress.events, progress.restarts) == (2, 2)
     assert progress.now_s == pytest.approx(139 + 103 + UNDISTURBED_S)
 
 

@@ -68,9 +68,9 @@ def test_engines_draw_the_same_factors(
     changes = f"job.compute_jitter={JITTER}", "failures.kinds.validation_share=0.05"
     failing = *traced(tmp_path, *rows), "failures.trace_span_s=1e9", "job.steps=40"
     scenario = on_model(*changes, model, *layout, *failing)
-    columns = "time_s", "degraded_s", "waiting_s", "redundancy_s", "failures", "all_reduce_s"
+    columns = "time_s", "degraded_s", "waiting_s", "redundancy_s", "events", "all_reduce_s"
     record = alike(scenario, 0, *columns, abs_s=1e-6)
-    assert record["failures"] == len(rows) * (rows == LOST)
+    assert record["events"] == len(rows) * (rows == LOST)
     assert record["waiting_s"] > 0.0
 
 

@@ -111,7 +111,7 @@ def test_others_of_the_server_do_the_work_of_a_pcie_link_that_is_gone(on_model: 
 
 
 def test_a_gpu_stops_with_its_nvlink(on_model: On) -> None:
-    assert run(on_model("0.01,nvlink-9,hardware"), 0)["failures"] == 1
+    assert run(on_model("0.01,nvlink-9,hardware"), 0)["events"] == 1
 
 
 def test_what_becomes_slow_just_before_a_checkpoint_delays_no_group(on_model: On) -> None:
@@ -171,16 +171,16 @@ def test_the_measured_all_reduce_takes_longer(row: str, longer: float, on_cables
 
 def test_a_switch_that_stops_in_a_trace_is_gone_around_until_its_repair(on_cables: On) -> None:
     """As long as another row states: the cables determine which groups a switch stops."""
-    stopped = alike(on_cables("0,switch-3,network,,,2min"), 0, "time_s", "failures", "degraded_s")
+    stopped = alike(on_cables("0,switch-3,network,,,2min"), 0, "time_s", "events", "degraded_s")
     around = alike(on_cables("0,switch-3,partial,120"), 0, *MEASURED)
-    assert stopped["failures"] == 0
+    assert stopped["events"] == 0
     assert stopped["degraded_s"] > 0.0
     assert stopped["time_s"] == pytest.approx(around["time_s"], rel=1e-6)
 
 
 def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None:
     stated = on_cables("0,switch-3,network").with_({"failures.gpus_per_switch": 8})
-    assert run(stated, 0)["failures"] == 1
+    assert run(stated, 0)["events"] == 1
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_nothing_that_has_a_way_around_stops_a_group(
 ) -> None:
     """However long it is slow, or away."""
     record = run(on_cables(f"1,{row}").with_(keys), 0)
-    assert record["failures"] == 0
+    assert record["events"] == 0
     assert record["completed_steps"] == CABLED_STEPS
 
 

@@ -66,7 +66,7 @@ def counted(question: ResolvedJob, seed: int, engine: str) -> None:
         path = platform_file(question.scenario)
         traffic = simulated_traffic(question.scenario, path, simulated=False)
         progress = in_own_process(counted_on_simgrid, job, strategy, path, traffic).progress
-    assert progress.failures > 2
+    assert progress.events > 2
 
 
 @pytest.mark.parametrize("engine", ["replay", "simgrid"])

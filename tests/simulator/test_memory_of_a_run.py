@@ -52,7 +52,7 @@ def kept_bytes(scenario: str, settings: list[str], steps: int) -> tuple[int, int
     gc.collect()
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return kept, training.progress.failures
+    return kept, training.progress.events
 
 
 QUICK = ("study", "in memory", "groups that rejoin")

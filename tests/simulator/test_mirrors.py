@@ -166,7 +166,7 @@ def test_engines_agree_while_members_fail(servers_of: Callable[..., Path], seed:
     path = servers_of(**{**BARE, "domains": 4})
     more = [*FOUR, *FAILING, "checkpoint.interval_steps=5", "job.steps=30", "failures.mtbf_s=12"]
     ours, _, events = on_both(beside(path, *more), lambda: mirrored(4, every_steps=2), seed)
-    assert ours.failures > 3
+    assert ours.events > 3
     assert sum(event.kind is EventKind.MIRRORED for event in events) > 5
 
 

@@ -237,7 +237,7 @@ def test_what_has_failed_is_detected_sooner_or_later(
     by_kind = scenario.with_({"recovery.detected": "by-kind"})
     for engine in ("replay", "simgrid"):
         alike, kinds = run(scenario, 1, engine), run(by_kind, 1, engine)
-        assert alike["failures"] > 0
+        assert alike["events"] > 0
         assert kinds["time_s"] - alike["time_s"] == pytest.approx(detected_s - 7.0, abs=1e-6)
 
 

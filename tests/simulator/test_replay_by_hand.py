@@ -52,7 +52,7 @@ def simulated(on_engine: OnEngine) -> Simulate:
         strategy = strategy or build_strategy("checkpoint", 3, 1)
         job = small_job(Scripted(intervals_s), rules, groups=strategy.groups, **changes)
         events, progress = on_engine(job, strategy)
-        assert progress.failures == sum(map(len, intervals_s.values()))
+        assert progress.events == sum(map(len, intervals_s.values()))
         return log_of(events), progress
 
     return by_hand
@@ -191,7 +191,7 @@ def test_the_next_interval_begins_with_the_failure_or_with_its_notice(
     """Group 1 fails at 35, which is noticed at 41; its next interval is 50 s."""
     log, progress = simulated({1: [35.0, 50.0]}, clock=clock)
     assert log[5] == f"{second_s:g} failure-in-restart 2 1"
-    assert progress.failures_while_down == 0
+    assert progress.hits_while_down == 0
 
 
 def test_a_writer_that_fails_in_its_write_is_replaced_at_once(simulated: Simulate) -> None:
@@ -332,7 +332,7 @@ def test_failures_of_groups_that_are_dropped_count_but_change_nothing(simulated:
     """
     log, progress = simulated({1: [5.0, 10.0], 2: [20.0]}, Obedient(3, [{}, None]), steps=2)
     assert log[:4] == lines("12 missing 0 1, 15 step 1, 27 missing 1 2, 27 wipe-out 1")
-    assert progress.failures_while_down == 1
+    assert progress.hits_while_down == 1
     assert (progress.restarts, progress.reorderings) == (1, 0)
     assert progress.seconds["reconfigure"] == 1
 
@@ -426,7 +426,7 @@ def test_a_group_that_is_back_may_fail_again(simulated: Simulate) -> None:
         {1: [5.0, 10.0, 30.0]}, Obedient(3, [{}, {}]), spare_groups=1, repair_s=1e6, **rejoining()
     )
     assert log[4:7] == lines("39 rejoined 2 1, 51 missing 2 1, 54 step 3")
-    assert progress.failures_while_down == 1
+    assert progress.hits_while_down == 1
 
 
 def test_a_group_that_fails_while_it_comes_back_is_missed_in_the_next_step(

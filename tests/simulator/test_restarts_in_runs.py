@@ -132,7 +132,7 @@ def test_what_fails_while_the_job_waits_needs_a_machine_too(
     rows = ["10,host-1,hardware,,,1000", "500,host-2,hardware,,,1000"]
     keys = ["~times.restart_s", "job.steps=100", "checkpoint.interval_steps=10"]
     record = run(load(rows, *keys, f"strategy.name={scheme}"), 0, engine)
-    assert record["failures"] == 2
+    assert record["events"] == 2
     recovered_s = record["restart_s"] + record["reconfigure_s"]
     assert recovered_s == pytest.approx(1550.0, abs=70.0)
 
@@ -296,7 +296,7 @@ def test_a_failed_part_breaks_a_move_only_while_it_takes_part(
     both = alike(
         of(first, f"{ends_s - 0.01},{failed},hardware,,,1e6"), 0, "time_s", "reconfigure_s"
     )
-    assert both["failures"] == 2
+    assert both["events"] == 2
     assert both["reconfigure_s"] > alone["reconfigure_s"]
 
 
@@ -347,7 +347,7 @@ def test_a_lost_group_takes_its_share_along(
     rows = [(2.5, f"{what}-{number},hardware") for number in numbers]
     record = losing(rows, f"strategy.name={scheme}", *keys)
     assert record["restarts"] == restarts
-    assert record["failures"] == len(lost)
+    assert record["events"] == len(lost)
 
 
 def test_survivors_save_only_what_they_have(losing: Simulate) -> None:

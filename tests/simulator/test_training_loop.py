@@ -45,7 +45,7 @@ class ScriptedEngine:
     """
 
     def __init__(self, all_reduces: Sequence[Missing] = (), saves: Sequence[Missing] = ()) -> None:
-        self.clocks: Any = SimpleNamespace(failures=0, failures_while_down=0, failures_by_cause={})
+        self.clocks: Any = SimpleNamespace(events=0, hits=0, hits_while_down=0, events_by_cause={})
         self.phases: list[Phase] = []
         self.now_s = 0.0
         self._scripts = {AllReduce: list(all_reduces), Save: list(saves)}

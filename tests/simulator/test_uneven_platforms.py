@@ -298,7 +298,7 @@ def test_engines_agree_whoever_is_left(
     changes += [f"strategy.name={scheme}", *kept]
     changes += ["strategy.redundancy=2"] * (scheme == "spare")
     record, _ = agreed("spare-sound", on(path, *changes), seed=0)
-    assert record["failures"] >= 6
+    assert record["events"] >= 6
 
 
 def test_the_slow_one_slows_as_long_as_it_is_there(slow_adapter: Path) -> None:

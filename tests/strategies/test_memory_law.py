@@ -34,7 +34,15 @@ ALL_BUT_FOUR = [Hit(group, 0, 6, 8) for group in range(4)]
         # The pipeline of seven has to merge with another.
         ("oobleck", 1, EIGHT, {"least_stages": 8}, ONE_NODE, {}, None),
         # Four nodes make up no pipeline of eight.
-        ("varuna", 1, EIGHT, {"least_stages": 8}, ALL_BUT_FOUR, {"members": ()}, {"pace": 8.0}),
+        (
+            "varuna",
+            1,
+            EIGHT,
+            {"least_stages": 8},
+            ALL_BUT_FOUR,
+            {"members": ()},
+            {"pace": 256 / 60},
+        ),
         # 15 GPUs of a domain hold no more than 16 have to: its replica is out.
         ("ntp", 1, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3)}, None),
         ("ntp-pw", 1, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3)}, None),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.simulator.contract import Contract
 from faultline.strategies import bamboo
 from faultline.strategies.base import Continue, Hit, StrategyOptions, Task, WipeOut
 from faultline.strategies.checkpoint import Checkpoint
@@ -328,12 +329,94 @@ def test_a_loss_costs_more_where_sound_pipelines_are_interleaved(name: str) -> N
     assert 1.0 < paces[0] < paces[1]
 
 
+def restarted_without(scheme: Any, *hits: Hit) -> Any:
+    """Return the plan after a restart with some nodes lost."""
+    scheme.restart()
+    for hit in hits:
+        scheme.on_hit(hit)
+    return scheme.plan()
+
+
 def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
+    """Four pipelines of seven nodes, the longest stage with 5 of 32 layers: 67 for 60 layers."""
     scheme = built("varuna")
     assert lose(scheme, gpu(0, 3)) == WipeOut((0,))
-    scheme.restart()
-    scheme.on_hit(gpu(0, 3))
-    assert scheme.plan().pace == pytest.approx(32 / 31)
+    plan = restarted_without(scheme, gpu(0, 3))
+    assert plan.pace == pytest.approx((7 * 5 + 32) / (7 * 4 + 32))
+    assert [len(one.stages) for one in plan.pipelines] == [7] * 4
+
+
+def test_varuna_on_127_of_128_nodes_loses_a_whole_pipeline() -> None:
+    """A prime number: 15 of 16 pipelines are whole, and their micro-batches grow from 8 to 9."""
+    plan = restarted_without(built("varuna", 16), gpu(3, 0))
+    assert plan.pace == pytest.approx((8 * 4 + 32) / (7 * 4 + 32))
+    assert {one.group for one in plan.pipelines if not one.stages} == {3}
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 8),
+    st.integers(1, 12),
+    st.integers(8, 33),
+    st.integers(1, 8),
+    st.data(),
+)
+def test_varuna_takes_the_fastest_of_all_partitions(
+    groups: int, stages: int, micro_batches: int, layers: int, least: int, data: Any
+) -> None:
+    """Of every number of pipelines of every length that the nodes left can form."""
+    least = min(least, stages)
+    nodes = st.tuples(st.integers(0, groups - 1), st.integers(0, stages - 1))
+    lost = data.draw(st.sets(nodes, min_size=1, max_size=groups * stages))
+    job = {"stages": stages, "micro_batches": micro_batches, "layers": layers}
+    scheme = built("varuna", groups, least_stages=least, **job)
+    plan = restarted_without(scheme, *(gpu(*node, stages) for node in sorted(lost)))
+    left = groups * stages - len(lost)
+    groups_left = {g for g in range(groups) for stage in range(stages) if (g, stage) not in lost}
+    times = [
+        (-(-micro_batches * groups // pipelines) - 1) * -(-layers // length) + layers
+        for length in range(least, layers + 1)
+        for pipelines in range(1, len(groups_left) + 1)
+        if pipelines * length <= left
+    ]
+    assert bool(plan.members) == bool(times)
+    if not times:
+        return
+    healthy = (micro_batches - 1) * -(-layers // stages) + layers
+    assert plan.pace == pytest.approx(max(1.0, min(times) / healthy))
+    Contract(scheme, groups).enter()
+    changed = {one.group: one for one in plan.pipelines}
+    at_work = [node for one in plan.pipelines for node in (stage[:2] for stage in one.stages)]
+    at_work += [
+        (group, place) for group in range(groups) if group not in changed for place in range(stages)
+    ]
+    assert len(set(at_work)) == len(at_work) <= left
+    assert all(one.stages[0].group == one.group for one in plan.pipelines if one.stages)
+    assert lost.isdisjoint(at_work)
+    shares = [changed[g].micro_batches if g in changed else micro_batches for g in range(groups)]
+    assert sum(shares) == micro_batches * groups
+
+
+def test_varuna_does_not_interleave_pipelines_of_another_length() -> None:
+    """Two virtual stages: 8 + 7/2 slots of four layers when whole, and no other is as fast."""
+    whole = 8 * 4 + 7 * 4 / 2
+    plan = restarted_without(built("varuna", virtual_stages=2), gpu(0, 3))
+    # Three pipelines of 8 need 11 micro-batches each, which interleaving rounds up to 16.
+    assert plan.pace == pytest.approx(min(7 * 5 + 32, 16 * 4 + 14) / whole)
+
+
+def test_varuna_does_not_restart_for_a_node_that_idles() -> None:
+    """Of 31 nodes 28 work; the three others are the last of their groups."""
+    scheme = built("varuna")
+    plan = restarted_without(scheme, gpu(0, 3))
+    at_work = {stage[:2] for one in plan.pipelines for stage in one.stages}
+    idle = next(node for node in ((1, stage) for stage in range(8)) if node not in at_work)
+    assert lose(scheme, gpu(*idle)) == Continue((), carried_on=(1,), recovery=None)
+    assert scheme.plan() is plan
+    assert lose(scheme, gpu(*idle)).recovery is None
+    assert lose(scheme, gpu(*next(iter(at_work)))) == WipeOut((next(iter(at_work))[0],))
+    # A failure whose component is unknown stops its group.
+    assert scheme.on_failures((2,)) == WipeOut((2,))
 
 
 def test_varuna_saves_as_often_as_it_is_best_for_a_job_that_restarts() -> None:

@@ -262,7 +262,7 @@ def _simulated(
         if progress.completed_steps
         else 1.0,
         "raised_power": progress.raised_power_s / time_s if time_s else 0.0,
-        "failures": progress.failures,
+        "hits": progress.hits,
         "simulated_ratio": time_s / ideal_s,
         "closed_form_ratio": prepared.closed_form,
         "absent": "",

@@ -188,10 +188,9 @@ def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     runs = stage.runs("runs", points)
     measured = runs.assign(
         running=1.0 - (runs.restart_s + runs.load_s) / runs.time_s,
-        mttf_h=runs.time_s / runs.failures.clip(lower=1) / HOUR_S,
+        mttf_h=runs.time_s / runs.events.clip(lower=1) / HOUR_S,
         reconfiguring=runs.reconfigure_s / runs.time_s,
-        commits=runs.simulated_steps
-        / (runs.simulated_steps + runs.failures - runs.failures_while_down),
+        commits=runs.simulated_steps / (runs.simulated_steps + runs.hits - runs.hits_while_down),
         mean_groups=runs.groups * runs.completed_steps / runs.simulated_steps,
         scheme=runs.strategy,
     )

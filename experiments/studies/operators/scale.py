@@ -193,7 +193,7 @@ def simulate(stage: Stage) -> pd.DataFrame:
     folder = stage.folder("mixes").resolve()
     seeds = max(_LEAST_SEEDS, stage.seeds)
     runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))
-    kept = ["gpus", *_LABELS, "seed", "goodput", "failures"]
+    kept = ["gpus", *_LABELS, "seed", "goodput", "events"]
     return runs.assign(gpus=runs.groups * _GROUP)[kept]
 
 

@@ -498,7 +498,7 @@ def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, cli: Cli) -> None:
     assert "there is no sweep" in cli.refused(tmp_path)
 
 
-def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
+def test_events_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
     """A record of a mix has a count for each cause, and its name has a dot as a key's has."""
     plan = plan_of(
         tmp_path,
@@ -517,6 +517,6 @@ def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
     )
     sweep(plan, tmp_path / "sweep", InThisProcess())
     frame = read_sweep(tmp_path / "sweep").frame
-    assert any(name.startswith("failures_by_cause.") for name in frame.columns)
+    assert any(name.startswith("events_by_cause.") for name in frame.columns)
     assert varied_axes(frame) == ["strategy.redundancy"]
     assert make_report(frame, "time_to_train_ratio").notes == []

@@ -58,7 +58,7 @@ def test_a_run_writes_the_log_of_its_lives(tmp_path: Path, cli: Cli) -> None:
     assert log.lives[-1].saves[-1][1] == 4000
     assert log.jobs == ("our-job",)
     # All but the first start follow a failure.
-    assert len(log.lives) - 1 == record["failures"]
+    assert len(log.lives) - 1 == record["events"]
 
 
 def test_a_scenario_is_learned_from_a_runs_log(tmp_path: Path, cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -38,7 +39,8 @@ REQUIRED = {
     "availability",
     "downtime_s",
     "restarts",
-    "failures",
+    "events",
+    "hits",
     "mean_stacks",
 }
 SMALL = ["job.groups=24", "job.steps=30", "strategy.redundancy=3"]
@@ -67,7 +69,7 @@ def test_json_is_one_object_with_what_programs_need(cli: Cli) -> None:
     assert (record["strategy"], record["engine"], record["seed"]) == ("spare", "replay", 5)
     assert (record["groups"], record["redundancy"]) == (24, 3)
     assert record["steps"] == record["completed_steps"] == 30
-    assert record["failures"] > 0
+    assert record["events"] > 0
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
@@ -81,7 +83,7 @@ def test_a_record_s_numbers_hang_together(scheme: str, cli: Cli) -> None:
     assert sum(r[f"{cause}_s"] for cause in CAUSES) == pytest.approx(r["time_s"], rel=1e-12)
     assert r["compute_s"] == pytest.approx(r["completed_steps"] * 64)
     assert r["simulated_steps"] >= r["completed_steps"] == 200
-    assert r["failures"] > 0
+    assert r["events"] > 0
 
 
 def test_a_job_that_did_nothing_has_no_ratio(cli: Cli) -> None:
@@ -97,6 +99,19 @@ def test_people_get_a_table(cli: Cli) -> None:
     for word in ("time-to-train ratio", "availability", "restarts", "spare, r = 3, 24 groups"):
         assert word in printed
     assert "gave up" in cli(*arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"]))
+
+
+def test_a_failure_of_all_groups_is_one_event_and_many_hits(cli: Cli, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time,component\n500,job\n4000,group-3\n", encoding="utf-8")
+    settings = ["job.groups=24", "job.steps=60", "strategy.name=checkpoint"]
+    settings += ["failures.model=trace", f"failures.trace={trace}"]
+    words = ["run", "spare-sound", *(word for one in settings for word in ("--set", one))]
+    record = cli.json(*words)
+    assert (record["events"], record["hits"]) == (2, 25)
+    printed = cli(*words)
+    assert re.search(r"failures \(events\) +│ +2 │", printed)
+    assert re.search(r"groups stopped \(hits\) +│ +25 │", printed)
 
 
 def test_a_step_that_rests_on_defaults_is_marked(cli: Cli) -> None:

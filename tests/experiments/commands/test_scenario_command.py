@@ -65,7 +65,7 @@ def test_what_is_shown_gives_the_same_record(
     out = cli("show", name, *set_all(chosen), *how)
     shown = load_scenario(write(tmp_path / "shown.toml", out))
     first, again = (run(one, seed=3) for one in (load_scenario(name, chosen), shown))
-    assert first["failures"] > 0
+    assert first["events"] > 0
     assert first == again
     # What was filled in is stated now, and the file, shown again, is stated altogether.
     origins = {

@@ -83,9 +83,9 @@ def test_a_mix_may_be_rescaled_to_a_mean_time() -> None:
     scenario = load_scenario("spare-sound", [*MIX, "failures.rate=mtbf", "failures.mtbf_s=1800"])
     assert failure_model(scenario).mtbf_s == pytest.approx(1800.0)
     record = run(load_scenario("spare-sound", [*MIX, "job.steps=300"]), 0)
-    counted = {key: n for key, n in record.items() if key.startswith("failures_by_cause.")}
+    counted = {key: n for key, n in record.items() if key.startswith("events_by_cause.")}
     assert len(counted) == 18
-    assert sum(counted.values()) == record["failures"] > 50
+    assert sum(counted.values()) == record["events"] > 50
     assert record["distribution"] == "mix llama3"
 
 
@@ -98,15 +98,16 @@ def test_a_trace_is_lived_through_and_counted_by_cause(trace: str) -> None:
         "strategy.redundancy=3",
     ]
     record = run(load_scenario("spare-sound", settings), 0)
-    assert record["failures_by_cause.memory"] == record["failures_by_cause.fan"] == 1
-    assert record["failures_by_cause.storage"] == 24
+    assert record["events_by_cause.memory"] == record["events_by_cause.fan"] == 1
+    assert record["events_by_cause.storage"] == 1
+    assert (record["events"], record["hits"]) == (3, 26)
     assert record["distribution"] == "trace"
-    assert run(load_scenario("spare-sound", settings), 1)["failures"] == record["failures"]
+    assert run(load_scenario("spare-sound", settings), 1)["events"] == record["events"]
 
 
 def test_records_without_causes_have_no_columns_for_them() -> None:
     record = run(load_scenario("spare-study", ["job.groups=24", "job.steps=5"]), 0)
-    assert not [key for key in record if key.startswith("failures_by_cause.")]
+    assert not [key for key in record if key.startswith("events_by_cause.")]
     assert record["distribution"] == "weibull"
 
 

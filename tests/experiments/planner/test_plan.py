@@ -374,7 +374,7 @@ def test_a_plan_prints_the_mean_recovery_time() -> None:
         records = [run(short, seed) for seed in range(len(line.simulated.ratios))]
         causes = ("detection_s", "reconfigure_s", "restart_s", "load_s")
         lost_s = sum(record[cause] for record in records for cause in causes)
-        recovery_s[line.choice.scheme] = lost_s / sum(record["failures"] for record in records)
+        recovery_s[line.choice.scheme] = lost_s / sum(record["events"] for record in records)
         if line.finished:
             assert line.simulated.recovery_s == pytest.approx(recovery_s[line.choice.scheme])
     screen = StringIO()

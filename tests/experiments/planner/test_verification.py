@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from faultline.experiments.analysis.intervals import factors_to_all_seeds
-from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.planner import verification
 from faultline.experiments.planner.advice import advise, plan_data
 from faultline.experiments.planner.plan import make_plan
@@ -26,6 +28,7 @@ from faultline.experiments.planner.verification import (
     steps_needed,
     verify,
 )
+from faultline.experiments.runs.single_run import run
 from rich.console import Console
 
 from tests.experiments.planner.small_jobs import STORAGE, small
@@ -39,6 +42,21 @@ def test_the_length_of_a_simulated_job_does_not_depend_on_the_schemes() -> None:
         assert steps_needed(question) == pytest.approx(wanted, abs=1)
     whole = choices_of(small(), "checkpoint", "storage")[0].question
     assert steps_needed(whole) == 600
+
+
+def test_one_failure_of_all_groups_is_one_recovery(tmp_path: Path) -> None:
+    """Its mean recovery is the whole restart, by whatever number of groups it stops."""
+    path = tmp_path / "trace.csv"
+    path.write_text("time,component\n2000,job\n", encoding="utf-8")
+    settings = ["failures.model=trace", f"failures.trace={path}", "times.restart_s=700"]
+    question = resolve(load_scenario("spare-sound", [*settings, "job.groups=24", "job.steps=60"]))
+    (simulated,) = verify([question], [0], 60)
+    record = run(question.shortened(60), 0)
+    assert (record["events"], record["hits"], record["restarts"]) == (1, 24, 1)
+    assert simulated.recovery_s == pytest.approx(
+        record["detection_s"] + record["restart_s"] + record["load_s"]
+    )
+    assert simulated.recovery_s >= 700
 
 
 def test_ties_get_more_seeds_and_hopeless_choices_are_stopped() -> None:
@@ -74,7 +92,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, ratio_of: Callable[[int, int], flo
             ratio, ideal_s = ratio_of(place, seed), steps * questions[place].ideal_step_s
             in_time = limit_s is None or ratio * ideal_s <= limit_s
             record = dict.fromkeys(
-                ("states_refused", "failures", "detection_s", "reconfigure_s", "restart_s",
+                ("states_refused", "events", "detection_s", "reconfigure_s", "restart_s",
                  "load_s"), 0.0,
             )  # fmt: skip
             record |= {"steps": steps, "completed_steps": steps if in_time else steps / 2}

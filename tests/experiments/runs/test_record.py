@@ -51,17 +51,17 @@ def test_rsc_s_form_stands_beside_the_simulation() -> None:
     assert often["closed_form_ettr"] is None
 
 
-def test_failures_by_cause_are_a_family() -> None:
+def test_events_by_cause_are_a_family() -> None:
     record = run(
         load_scenario(
             "spare-study", ["job.steps=50", "failures.model=mix", "failures.clock=renewal"]
         ),
         0,
     )
-    causes = [name for name in record if name.startswith("failures_by_cause.")]
+    causes = [name for name in record if name.startswith("events_by_cause.")]
     assert causes
     assert list(mistakes(record)) == []
-    assert column("failures_by_cause.gpu") is column(causes[0])
+    assert column("events_by_cause.gpu") is column(causes[0])
 
 
 def test_what_is_not_as_defined_is_reported() -> None:

@@ -36,7 +36,7 @@ def test_renewal_counts_from_the_failure_and_from_detection_counts_from_its_noti
     for clock in clocks.values():
         assert clock.next_failure_s == [50.0]
         clock.take(0, 64.0)
-        assert clock.failures == 1
+        assert clock.hits == 1
     assert clocks["renewal"].next_failure_s == [80.0]
     assert clocks["from-detection"].next_failure_s == [94.0]
 
@@ -46,7 +46,7 @@ def test_a_failure_taken_when_it_happens_is_followed_by_a_whole_interval(rule: C
     clocks = RenewalClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
     assert clocks.take_at_occurrence(0) == 50.0
     assert clocks.next_failure_s == [80.0]
-    assert (clocks.failures, clocks.failures_while_down) == (1, 0)
+    assert (clocks.hits, clocks.hits_while_down) == (1, 0)
 
 
 @pytest.mark.parametrize("rule", ["renewal", "from-detection"])
@@ -54,9 +54,9 @@ def test_failures_of_a_group_that_is_down_are_counted_apart(rule: ClockRule) -> 
     """Intervals 10, 20, 30, 40 come due at 10, 30, 60, 100: two of them by 59, the third at 60."""
     clocks = RenewalClocks(Scripted({0: [10.0, 20.0, 30.0, 40.0]}), 1, 0, rule)
     clocks.take_while_down(0, 59.0)
-    assert (clocks.failures, clocks.failures_while_down) == (2, 2)
+    assert (clocks.hits, clocks.hits_while_down) == (2, 2)
     clocks.take_while_down(0, 60.0)
-    assert (clocks.failures, clocks.failures_while_down) == (3, 3)
+    assert (clocks.hits, clocks.hits_while_down) == (3, 3)
     assert clocks.next_failure_s == [100.0]
 
 
@@ -125,7 +125,7 @@ def test_all_schemes_have_the_same_intervals(rules) -> None:
             failures, rules, groups=12, steps=10**6, compute_s=64.0, time_limit_s=400_000.0
         )
         progress = replayed(job, build_strategy(name, 12, redundancy))
-        assert progress.failures > 24
+        assert progress.hits > 24
         handed_out.append(list(failures.handed_out.values()))
     for group in range(12):
         shortest = min(len(of_scheme[group]) for of_scheme in handed_out)
@@ -143,7 +143,7 @@ def test_under_renewal_all_schemes_see_failures_at_the_very_same_moments() -> No
         simulate(training, engine)
         for group in range(12):
             engine.clocks.take_while_down(group, 500_000.0)
-        taken.append((engine.clocks.failures, engine.clocks.next_failure_s))
+        taken.append((engine.clocks.hits, engine.clocks.next_failure_s))
     assert taken[0] == taken[1] == taken[2]
     assert taken[0][0] > 50
 
@@ -179,7 +179,7 @@ def clocks_of(recorded: tuple[Failure, ...], groups: int, **rest: str) -> EventC
     return trace.clocks(0, "renewal")
 
 
-def test_a_failure_of_several_groups_is_each_one_s_next_and_counts_for_each() -> None:
+def test_a_failure_of_several_groups_is_each_one_s_next_and_hits_each() -> None:
     clocks = clocks_of(RECORDED, 4)
     assert clocks.next_failure_s == [10.0, 10.0, 30.0, inf]
     assert clocks.due(1) == RECORDED[0]
@@ -189,12 +189,14 @@ def test_a_failure_of_several_groups_is_each_one_s_next_and_counts_for_each() ->
     assert clocks.take_at_occurrence(1) == 10.0
     assert clocks.due(1) == RECORDED[1]
     clocks.take_while_down(0, 49.0)
-    assert (clocks.failures, clocks.failures_while_down) == (3, 1)
+    assert (clocks.hits, clocks.hits_while_down) == (3, 1)
     clocks.take_while_down(0, 1e9)
     assert clocks.next_failure_s == [inf, 30.0, 30.0, inf]
     clocks.take(1, 64.0)
-    assert clocks.failures_by_cause == {"power": 4, "switch": 1}
-    assert clocks.failures == 5
+    # Both groups took the failure at 10, which is one event.
+    assert clocks.hits == 5
+    assert clocks.events_by_cause == {"power": 3, "switch": 1}
+    assert clocks.events == 4
 
 
 def test_a_repeated_trace_goes_on_and_spares_the_groups_that_it_spared() -> None:
@@ -202,6 +204,15 @@ def test_a_repeated_trace_goes_on_and_spares_the_groups_that_it_spared() -> None
     times = [clocks.take_at_occurrence(2) for _ in range(6)]
     assert times == [30.0, 50.0, 130.0, 150.0, 230.0, 250.0]
     assert clocks.next_failure_s[3] == inf
+
+
+def test_groups_that_never_fail_are_no_hits_of_an_event() -> None:
+    """Of each failure of three groups, group 2 is spared: two hits, and the next is a new event."""
+    both = [failure(time_s, range(0, 3)) for time_s in (1.0, 2.0)]
+    clocks = EventClocks(iter([both]), 3, [2], ["power"])
+    for expected in ((1, 1), (1, 2), (2, 3), (2, 4)):
+        clocks.take_at_occurrence((expected[1] - 1) % 2)
+        assert (clocks.events, clocks.hits) == expected
 
 
 def test_nothing_is_read_beyond_what_a_clock_needs() -> None:
@@ -248,7 +259,8 @@ def test_every_group_meets_its_failures_in_order_and_no_other(
             met.append(clocks.due(group))
             clocks.take_at_occurrence(group)
         assert met == [one for one in recorded if group in one.groups]
-    assert clocks.failures == sum(len(one.groups) for one in recorded)
+    assert clocks.hits == sum(len(one.groups) for one in recorded)
+    assert clocks.events == len(recorded)
 
 
 def test_independent_groups_report_their_failures_as_well() -> None:
@@ -265,5 +277,5 @@ def test_independent_groups_report_their_failures_as_well() -> None:
     counted = Counter(one.number for one in failures)
     for group in range(4):
         clocks.take_while_down(group, 1000.0)
-    assert clocks.failures == sum(counted.values()) > 0
-    assert clocks.failures_by_cause == {}
+    assert clocks.hits == clocks.events == sum(counted.values()) > 0
+    assert clocks.events_by_cause == {}

@@ -94,8 +94,8 @@ def test_a_group_fails_as_often_as_what_it_stands_on() -> None:
     rate = PER_GPU_S * (5 * 12 + 2 * 16 + 1 * 48 + 0.5 * 144)
     clocks = MIX.clocks(0, "renewal")
     clocks.take_while_down(0, SPAN_S)
-    assert abs(clocks.failures - rate * SPAN_S) < 4 * sqrt(rate * SPAN_S)
-    assert sum(clocks.failures_by_cause.values()) == clocks.failures
+    assert abs(clocks.hits - rate * SPAN_S) < 4 * sqrt(rate * SPAN_S)
+    assert sum(clocks.events_by_cause.values()) == clocks.hits
     # Group 1 stands on hosts 1 and 2; all are alike, so the worst group is as bad as group 0.
     assert MIX.survival(1000.0) == pytest.approx(exp(-rate * 1000.0))
 
@@ -139,7 +139,7 @@ def test_clocks_do_not_depend_on_the_order_of_questions(seed: int, order: list[i
     for group in sorted(order):
         sorted_.take_at_occurrence(group)
     assert mixed.next_failure_s == sorted_.next_failure_s
-    assert mixed.failures_by_cause == sorted_.failures_by_cause
+    assert mixed.events_by_cause == sorted_.events_by_cause
 
 
 def test_seeds_and_causes_have_streams_of_their_own() -> None:

@@ -220,7 +220,7 @@ def test_spares_that_are_paid_for_are_used(measured: MeasuredJob) -> None:
     """SPARe's groups are back after a restart's time: without that it is 2.05."""
     (row,) = simulate_cell(_task(measured, 5567.5, 908.0, ["spare/reft"], 1))
     assert row["spare_gpus"] > 0
-    assert row["rejoined"] > 0.9 * row["failures"]
+    assert row["rejoined"] > 0.9 * row["hits"]
     assert row["ratio"] < 1.5
 
 
