@@ -22,6 +22,7 @@ from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.step_times import simulated_traffic
+from faultline.experiments.streams import print_text
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.contract import Contract, ContractError
@@ -454,7 +455,7 @@ def _check_events(
     _require(trained_s <= replayed.now_s * (1 + _TOLERANCE), where, message)
     _compare(where, replayed, events, simulated.progress, simulated.events, tolerance)
     counts["jobs"] += 1
-    counts["failures of jobs"] += replayed.failures
+    counts["failures of jobs"] += replayed.events
 
 
 def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:

@@ -295,7 +295,7 @@ class EventClocks(FailureClocks):
         to_come = self._partly_taken.pop(id(failure), 0)
         if not to_come:
             self.events_by_cause[failure.cause] += 1
-            to_come = len(failure.groups) - sum(group in failure.groups for group in self._spared)
+            to_come = sum(group not in self._spared for group in failure.groups)
         if to_come > 1:
             self._partly_taken[id(failure)] = to_come - 1
         self.next_failure_s[group] = self._next_s(group)
