@@ -158,8 +158,10 @@ def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
         snapshots = scenario.protection.interval_steps or max(best, complete, 1)
     window_s = snapshots * step_s + costs.restart_s
     lost = loss_in_restart(protected.protection, scenario, resolved.failures, window_s)
-    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
-    complete = ceil(protected.persist_cost.lag_s / step_s)
+    persist = protected.persist_cost
+    cost_s = persist.stall_s + (persist.lag_s if protected.protection.peers else 0.0)
+    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=cost_s)
+    complete = ceil(persist.lag_s / step_s)
     checkpoints = stated or max(scheme.best_interval_steps(rarer), complete, 1)
     return replace(changed, interval_steps=checkpoints, snapshot_interval_steps=snapshots)
 
