@@ -244,6 +244,8 @@ class Strategy(ABC):
     """Whether a restart replaces broken hardware."""
     repairs_wait_for_restart: ClassVar[bool] = False
     """Whether repaired hardware returns at the next restart only."""
+    needs_standbys: ClassVar[bool] = False
+    """Whether standby machines make the scheme: a plan leaves it out if no machine stands by."""
     readmits: ClassVar[bool] = False
     """Whether dropped groups return before a restart, unless ``rejoin.when`` states otherwise."""
 

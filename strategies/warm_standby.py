@@ -44,6 +44,7 @@ class WarmStandby(Strategy):
     marker: ClassVar[str | None] = "H"
     protections: ClassVar[tuple[str, ...]] = ("reft", "gemini")
     tracks_components: ClassVar[bool] = True
+    needs_standbys: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over",)
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:

@@ -1,22 +1,21 @@
 """Decision under uncertain inputs: the candidate to choose, its certainty, the input to measure.
 
-A cost is a time to train in seconds, infinite if the job does not finish. The cost of a candidate
-at a sample is its mean over seeds. Costs of different samples differ by the inputs. Samples are the
-independent units of all errors. Candidates share seeds, so their differences are paired. The terms
-are those of Raiffa & Schlaifer 1961, *Applied Statistical Decision Theory*: opportunity loss (here
-regret) and value of information.
+A cost is a time to train in seconds, or the time at which a run was stopped: a lower bound. The
+cost of a candidate at a sample is its mean over seeds. Costs of different samples differ by the
+inputs. Samples are the independent units of all errors. Candidates share seeds, so their
+differences are paired. The terms are those of Raiffa & Schlaifer 1961, *Applied Statistical
+Decision Theory*: opportunity loss (here regret) and value of information.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, sqrt
+from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from faultline.experiments.analysis.design import Floats, SimulatedCosts
 from faultline.experiments.analysis.intervals import (
     Interval,
-    half_width,
     interval_of,
     interval_of_proportion,
 )
@@ -30,14 +29,13 @@ INDIFFERENCE = 0.01
 
 _DEGREE = 3  # Degree of the polynomials of cost over one input.
 _FOLDS = 8
-_GRID = np.linspace(0.005, 0.995, 199)
 
 
 @dataclass(frozen=True, slots=True)
 class Bands:
     """The time to train of one candidate, in seconds."""
 
-    mean: float  # Expected time; infinite if some sample does not finish.
+    mean: float  # Expected time.
     # 80 % band of one run: unknown inputs and luck together.
     low: float
     high: float
@@ -56,7 +54,7 @@ class Judgement:
     regret: Interval  # Expected excess over the best candidate in hindsight.
     regret_95: float  # 95 % quantile of the regret.
     bands: Bands
-    unfinished: float  # Share of samples in which a run does not finish.
+    stopped: float  # Share of samples in which a run was stopped: its times are lower bounds.
     tied: bool  # Whether the data do not separate it from the first candidate.
 
 
@@ -68,40 +66,27 @@ class Information:
     value: Interval  # Reduction of the expected regret, in seconds.
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchPoint:
-    """A value of one input at which the advice changes from one candidate to another."""
-
-    name: str
-    unit: float  # Quantile of the input's prior.
-    value: float  # In the unit of the input's key.
-    below: str
-    above: str
-
-
 def _expected_costs(costs: SimulatedCosts) -> Floats:
-    """Return mean costs over seeds, infinite if unfinished: shape (candidates, samples)."""
-    means = costs.costs.mean(axis=2)
-    return np.where(np.isnan(means), inf, means)
+    """Return mean costs over seeds: shape (candidates, samples)."""
+    means: Floats = costs.costs.mean(axis=2)
+    return means
 
 
 def judge(costs: SimulatedCosts) -> list[Judgement]:
     """Return all candidates, the advised one first: it has the least expected regret.
 
-    Candidates that may not finish are last. Candidates with equal costs share a sample equally. If
-    no candidate finishes in a sample, none has a regret there: no choice would help.
+    Candidates with equal costs share a sample equally. Where runs were stopped, regrets are lower
+    bounds; if all runs of a sample were, none has a regret there: no choice would help.
     """
     means = _expected_costs(costs)
     least = means.min(axis=0)
-    hopeless = np.isinf(least)
-    regrets = np.where(hopeless, 0.0, means - np.where(hopeless, 0.0, least))
+    regrets = means - least
     best = regrets == 0.0
     best_shares = best / best.sum(axis=0)
     within = (means <= (1.0 + INDIFFERENCE) * least).astype(float)
     worst = np.quantile(regrets, 0.95, axis=1, method="higher")
-    unfinished = np.isnan(costs.costs).any(axis=2).mean(axis=1)
-    finite = np.where(np.isinf(regrets), 0.0, regrets).mean(axis=1)
-    order = np.lexsort((finite, np.isinf(regrets).mean(axis=1)))
+    stopped = costs.stopped.any(axis=2).mean(axis=1)
+    order = regrets.mean(axis=1).argsort(kind="stable")
     return [
         Judgement(
             costs.candidates[place],
@@ -110,7 +95,7 @@ def judge(costs: SimulatedCosts) -> list[Judgement]:
             interval_of(regrets[place].tolist()),
             float(worst[place]),
             _bands(costs.costs[place], costs.simulated_share),
-            float(unfinished[place]),
+            float(stopped[place]),
             _is_tied(means[place], means[order[0]]),
         )
         for place in order
@@ -133,27 +118,23 @@ def _bands(runs: Floats, simulated_share: float) -> Bands:
     unknown (NaN), and the band of the inputs includes it. A run that simulates a share of the job
     has fewer failures, so its luck is larger than the job's by 1 / sqrt(share).
     """
-    finished = runs[~np.isnan(runs).any(axis=1)]
-    if len(finished) == 0:
-        return Bands(inf, inf, inf, (inf, inf), (inf, inf), 1.0)
-    seeds = finished.shape[1]
-    means = finished.mean(axis=1)
+    seeds = runs.shape[1]
+    means = runs.mean(axis=1)
     mean = float(means.mean())
-    low, high = np.quantile(finished, BAND)
+    low, high = np.quantile(runs, BAND)
     whole, shrinking, share, luck = float(means.var()), 1.0, 1.0, (np.nan, np.nan)
     if seeds > 1:
-        within = float(finished.var(axis=1, ddof=1).mean())
+        within = float(runs.var(axis=1, ddof=1).mean())
         between = max(0.0, whole - within / seeds)
         shrinking = sqrt(between / whole) if whole > 0 else 0.0
         within *= simulated_share
         share = between / (between + within) if between + within > 0 else 1.0
-        rests = (finished - means[:, None]) * sqrt(simulated_share * seeds / (seeds - 1))
+        rests = (runs - means[:, None]) * sqrt(simulated_share * seeds / (seeds - 1))
         luck = _pair(np.quantile(rests, BAND))
         expected = mean + shrinking * (means[:, None] - mean)
         low, high = np.quantile(expected + rests, BAND)
     parameters = _pair(mean + shrinking * (np.quantile(means, BAND) - mean))
-    expected_s = mean if len(finished) == len(runs) else inf
-    return Bands(expected_s, float(low), float(high), parameters, luck, share)
+    return Bands(mean, float(low), float(high), parameters, luck, share)
 
 
 def _pair(two: Floats) -> tuple[float, float]:
@@ -164,28 +145,15 @@ def _is_tied(row: Floats, first: Floats) -> bool:
     """Return whether samples do not separate costs from the first's: both of shape (samples,).
 
     They tie if the paired interval of their mean difference contains 0, or if the difference is at
-    most `INDIFFERENCE` of the first's expected cost. Candidates that fail to finish in different
-    samples do not tie.
+    most `INDIFFERENCE` of the first's expected cost.
     """
-    ends = np.isfinite(row)
-    if not np.array_equal(ends, np.isfinite(first)):
-        return False
-    if not ends.any():
-        return True
-    lead = interval_of((row[ends] - first[ends]).tolist())
-    close = abs(lead.mean) <= INDIFFERENCE * float(first[ends].mean())
+    lead = interval_of((row - first).tolist())
+    close = abs(lead.mean) <= INDIFFERENCE * float(first.mean())
     return close or lead.low <= 0.0 <= lead.high
 
 
-def finishing(costs: SimulatedCosts) -> SimulatedCosts:
-    """Return the costs of the candidates that finish in each sample."""
-    kept = ~np.isnan(costs.costs).any(axis=(1, 2))
-    names = tuple(np.array(costs.candidates, dtype=object)[kept])
-    return replace(costs, candidates=names, costs=costs.costs[kept])
-
-
 def value_of_information(costs: SimulatedCosts) -> list[Information]:
-    """Return the value of knowing each input exactly, the greatest first.
+    """Return the value of knowing each input exactly, the greatest first; none for one candidate.
 
     If an input is known, the candidate of the least cost given its value is chosen. That cost is a
     polynomial of the input's quantile, fitted to the differences from the advised candidate. The
@@ -199,12 +167,9 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
     Medical Decision Making 34(3). Cross-fitting replaces their correction of the bias. A value is
     reported as at least 0: information can be ignored.
     """
-    usable = finishing(costs)
-    design = costs.design
-    if len(usable.candidates) < 2:
-        zero = Interval(0.0, 0.0, 0.0)
-        return [Information(name, zero) for name in design.names]
-    means = _expected_costs(usable)
+    design, means = costs.design, _expected_costs(costs)
+    if len(means) < 2:
+        return []
     advised = int(means.mean(axis=1).argmin())
     extra = (means - means[advised]).T
     found = []
@@ -243,53 +208,13 @@ def _basis(unit: Floats) -> Floats:
     return np.asarray(legendre.legvander(2.0 * unit - 1.0, _DEGREE), dtype=float)
 
 
-def switch_points(costs: SimulatedCosts) -> list[SwitchPoint]:
-    """Return the values at which knowing one input alone would change the advice, by input.
-
-    A change counts only if the winner of each side has a clear lead somewhere on that side: larger
-    than the 95 % interval of the difference.
-    """
-    usable = finishing(costs)
-    candidates, means = usable.candidates, _expected_costs(usable)
-    if len(candidates) < 2:
-        return []
-    design, points = costs.design, []
-    for name, unit, values in zip(design.names, design.unit.T, design.values.T, strict=True):
-        order = unit.argsort()
-        winners = _fitted(unit, means.T, _GRID).argmin(axis=1)
-        for at in np.flatnonzero(winners[1:] != winners[:-1]):
-            below, above = int(winners[at]), int(winners[at + 1])
-            lead = _clear_lead(unit, means[above] - means[below])
-            if (lead[: at + 1] > 0).any() and (lead[at + 1 :] < 0).any():
-                middle = float(_GRID[at : at + 2].mean())
-                value = float(np.interp(middle, unit[order], values[order]))
-                points.append(
-                    SwitchPoint(name, middle, value, candidates[below], candidates[above])
-                )
-    return points
-
-
-def _clear_lead(unit: Floats, differences: Floats) -> Floats:
-    """Return a fitted difference on the grid, 0 wherever its 95 % interval contains 0."""
-    basis, grid = _basis(unit), _basis(_GRID)
-    factors, *_ = np.linalg.lstsq(basis, differences, rcond=None)
-    freedom = len(unit) - basis.shape[1]
-    spread = np.sqrt(((differences - basis @ factors) ** 2).sum() / freedom)
-    leverage = np.einsum("ij,jk,ik->i", grid, np.linalg.pinv(basis.T @ basis), grid)
-    half = half_width(spread * np.sqrt(leverage) * sqrt(freedom + 1), freedom + 1)
-    fitted = grid @ factors
-    clear: Floats = np.where(np.abs(fitted) > half, fitted, 0.0)
-    return clear
-
-
 def leads_over_input(costs: SimulatedCosts, place: int, quantiles: Floats) -> Floats:
     """Return the advised candidate's lead over its closest rival, given one input's quantile.
 
     The lead is in seconds, and negative if a rival is better. `place` is the index of the input in
-    the design. At least two candidates have to finish in each sample.
+    the design. There are at least two candidates.
     """
-    usable = finishing(costs)
-    means = _expected_costs(usable)
+    means = _expected_costs(costs)
     advised = int(means.mean(axis=1).argmin())
     given = _fitted(costs.design.unit[:, place], means.T, quantiles)
     lead: Floats = np.delete(given, advised, axis=1).min(axis=1) - given[:, advised]

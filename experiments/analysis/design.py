@@ -1,16 +1,19 @@
 """A design of experiments over uncertain inputs, and the candidates' costs on it.
 
-The design is a scrambled Sobol sequence (Owen 1998, *Scrambling Sobol' and Niederreiter-Xing
-points*): its points cover the inputs more evenly than independent draws, and a mean over them is
-unbiased.
+A design draws each input by its name: a progressive Latin hypercube (Sheikholeslami & Razavi 2017,
+*Progressive Latin hypercube sampling*). Or it is a scrambled Sobol sequence (Owen 1998, *Scrambling
+Sobol' and Niederreiter-Xing points*), which covers few inputs together more evenly, but whose
+values change with the number of inputs. A mean over either is unbiased.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
+from faultline.simulator.failures.mix import stream_index
 from faultline.simulator.random_streams import Purpose, stream
 from numpy.typing import NDArray
 from scipy.stats import qmc
@@ -57,11 +60,19 @@ class SimulatedCosts:
 
     candidates: tuple[str, ...]
     design: Design  # The samples.
-    # Time to train, in seconds: shape (candidates, samples, seeds); NaN if a job does not finish.
-    # All candidates have the same failures at a sample and seed.
+    # Time to train, in seconds: shape (candidates, samples, seeds). All candidates have the same
+    # failures at a sample and seed.
     costs: Floats
     # Share of the job that a run simulates. Its luck is that of a shorter job.
     simulated_share: float = 1.0
+    # The time to train at which a run is stopped, in seconds. A run that has not finished by then
+    # has this cost, which is a lower bound.
+    cap_s: float = inf
+
+    @property
+    def stopped(self) -> NDArray[np.bool_]:
+        """Whether each run was stopped at the cap: the shape of `costs`."""
+        return self.costs >= self.cap_s
 
     def __post_init__(self) -> None:
         """Refuse costs of another shape."""
@@ -70,6 +81,31 @@ class SimulatedCosts:
                 f"costs of shape {self.costs.shape}; need candidates, samples and seeds: "
                 f"({len(self.candidates)}, {len(self.design)}, seeds)"
             )
+
+
+def design_by_name(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Design:
+    """Return a design in which an input has the same values whatever the other inputs are.
+
+    The first 2^k samples have one value in each of 2^k equal parts of an input's probabilities.
+    """
+    names = tuple(inputs)
+    if not names:
+        nothing = np.empty((samples, 0))
+        return Design(names, nothing, nothing)
+    columns = [_progressive(samples, seed, name) for name in names]
+    values = [inputs[name](unit) for name, unit in zip(names, columns, strict=True)]
+    return Design(names, np.column_stack(columns), np.column_stack(values))
+
+
+def _progressive(samples: int, seed: int, name: str) -> Floats:
+    """Return the probabilities of one input: a new value for each half that has none yet."""
+    drawn = stream(seed, Purpose.PRIOR_SAMPLES, stream_index(name))
+    cells = np.zeros(1, dtype=int)
+    while len(cells) < samples:
+        halves = 2 * cells + drawn.integers(0, 2, len(cells))
+        cells = np.concatenate([halves, drawn.permutation(halves ^ 1)])
+    unit = (cells + drawn.random(len(cells))) / len(cells)
+    return np.clip(unit[:samples], _LEAST, 1.0 - _LEAST)
 
 
 def sobol_design(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Design:

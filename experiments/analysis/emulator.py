@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from faultline.experiments.analysis.decision import BAND, finishing
+from faultline.experiments.analysis.decision import BAND
 from faultline.experiments.analysis.design import Floats, SimulatedCosts
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
@@ -46,20 +46,20 @@ class OutOfDesignError(ValueError):
 
 
 class Emulator:
-    """Predicts expected times to train of the candidates that finish in each sample."""
+    """Predicts expected times to train; a stopped run counts as it is."""
 
     def __init__(self, costs: SimulatedCosts) -> None:
         """Fit one process per candidate; a ValueError for fewer than 16 samples."""
-        usable = finishing(costs)
         if len(costs.design.unit) < _LEAST_SAMPLES:
             count = len(costs.design.unit)
             raise ValueError(f"{count} samples: an emulator needs at least {_LEAST_SAMPLES}")
-        self.candidates = usable.candidates
+        self.candidates = costs.candidates
         self.names = costs.design.names
+        self.unit = costs.design.unit
         # Simulated range of each input's quantile: shape (2, inputs).
         self.range = np.array([costs.design.unit.min(axis=0), costs.design.unit.max(axis=0)])
         self._scores = ndtri(costs.design.unit)
-        self._processes = [_likeliest(self._scores, runs) for runs in usable.costs]
+        self._processes = [_likeliest(self._scores, runs) for runs in costs.costs]
 
     def log_times(self, unit: Floats) -> Floats:
         """Return the logarithm of expected times in seconds: shape (candidates, points).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -41,7 +42,7 @@ from faultline.experiments.planner.search import (
     check_searchable,
     optimise_schemes,
 )
-from faultline.experiments.planner.situation import read_situation
+from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
 from faultline.experiments.streams import print_text
@@ -60,14 +61,19 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UserError(f"--price: {len(prices)} prices for one scenario; state one")
     if arguments.nodes is not None:
         return _split(arguments)
-    plan, optimised, over = _planned(names[0], arguments)
-    price, advice = next(iter(prices), None), advise(plan)
+    price = next(iter(prices), None)
+
+    def print_first(plan: Plan, optimised: list[Optimised]) -> None:
+        """Print the answer at the scenario's values, before the long part over the priors."""
+        if not arguments.json:
+            print_plan(Screen(), plan, advise(plan), optimised, price, all_lines=arguments.all)
+            sys.stdout.flush()
+
+    plan, optimised, over = _planned(names[0], arguments, print_first)
     if arguments.json:
         print_json(_data(plan, optimised, over, price))
-    else:
-        print_plan(Screen(), plan, advice, optimised, price, all_lines=arguments.all)
-        if over is not None:
-            print_over_priors(Screen(), over)
+    elif over is not None:
+        print_over_priors(Screen(), over)
     if arguments.page is not None:
         _write_page(plan, over, price, arguments)
     return 0 if plan.lines else 1
@@ -77,9 +83,14 @@ _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColum
 
 
 def _planned(
-    name: str, arguments: argparse.Namespace
+    name: str,
+    arguments: argparse.Namespace,
+    on_plan: Callable[[Plan, list[Optimised]], None] | None = None,
 ) -> tuple[Plan, list[Optimised], OverPriors | None]:
-    """Return the plan of a scenario, the results of a search, and the plan over the priors."""
+    """Return the plan of a scenario, the results of a search, and the plan over the priors.
+
+    `on_plan` is called with the first two before the third begins.
+    """
     situation = read_situation(
         name,
         arguments.settings,
@@ -90,7 +101,23 @@ def _planned(
     if arguments.optimise:
         check_searchable(situation)
     of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
-    with progress_of(*_COLUMNS) as progress, workers_kept():
+    samples, over = _samples(arguments), None
+    with workers_kept():
+        plan, optimised = _at_the_values(situation, arguments, of_several)
+        if on_plan is not None:
+            on_plan(plan, optimised)
+        if samples:
+            with progress_of(*_COLUMNS) as progress:
+                task = progress.add_task(f"{of_several}simulating over the priors", total=None)
+                over = simulate_over_priors(plan, samples, partial(progress.advance, task))
+    return plan, optimised, over
+
+
+def _at_the_values(
+    situation: Situation, arguments: argparse.Namespace, of_several: str
+) -> tuple[Plan, list[Optimised]]:
+    """Return the plan at the scenario's values, and the results of a search."""
+    with progress_of(*_COLUMNS) as progress:
         task = progress.add_task(f"{of_several}closed forms", total=None)
 
         def on_chosen(choices: int) -> None:
@@ -117,11 +144,7 @@ def _planned(
         optimised = []
         if arguments.optimise:
             optimised = optimise_schemes(plan, arguments.steps, on_done)
-        over = None
-        if samples := _samples(arguments):
-            progress.update(task, description=f"{of_several}simulating over the priors")
-            over = simulate_over_priors(plan, samples, partial(progress.advance, task))
-    return plan, optimised, over
+    return plan, optimised
 
 
 def _data(

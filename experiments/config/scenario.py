@@ -146,12 +146,23 @@ class Scenario(Table):
             raise UserError(first.describe() + and_more(len(others))) from error
         return scenario.completed()
 
-    def under(self, scheme: str, protection: str, redundancy: int | None = None) -> Scenario:
-        """Return the scenario under another scheme and protection."""
+    def under(
+        self,
+        scheme: str,
+        protection: str,
+        redundancy: int | None = None,
+        rejoin_when: Rejoin | None = None,
+    ) -> Scenario:
+        """Return the scenario under another scheme and protection.
+
+        `rejoin_when` is the moment at which dropped groups return; by default as stated, or as in
+        the source of the scheme.
+        """
         strategy = self.strategy.model_copy(update={"name": scheme, "redundancy": redundancy})
         kept = self.protection.model_copy(update={"name": protection})
-        rejoin = self.rejoin.model_copy(update={"when": self._rejoin_when(scheme)})
-        if "when" not in self.rejoin.model_fields_set:
+        when = rejoin_when or self._rejoin_when(scheme)
+        rejoin = self.rejoin.model_copy(update={"when": when})
+        if rejoin_when is None and "when" not in self.rejoin.model_fields_set:
             rejoin.model_fields_set.discard("when")
         tables = {"strategy": strategy, "protection": kept, "rejoin": rejoin}
         return self.model_copy(update=tables)

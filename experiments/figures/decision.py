@@ -66,7 +66,7 @@ def draw_tornado(costs: SimulatedCosts, scales: Mapping[str, InputScale], first:
     Parameters
     ----------
     costs : SimulatedCosts
-        At least two candidates finish in each sample.
+        Of at least two candidates.
     scales : mapping of str to InputScale
         By names of inputs.
     first : str

@@ -19,7 +19,7 @@ from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups
-from faultline.simulator.job import Rules
+from faultline.simulator.job import Rejoin, Rules
 from faultline.strategies.base import Strategy, StrategyOptions
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.closed_forms.lifetimes import (
@@ -124,6 +124,16 @@ class Choice:
         return self.question.scenario.protection.name
 
     @property
+    def rejoin_when(self) -> Rejoin:
+        """The moment at which dropped groups return."""
+        return self.question.scenario.rejoin.when
+
+    @property
+    def returns_groups(self) -> bool:
+        """Whether groups return between restarts, which no closed form covers."""
+        return _rejoins(self.question)
+
+    @property
     def redundancy(self) -> int:
         """Redundancy r."""
         return self.question.redundancy
@@ -143,7 +153,8 @@ def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
     """Return a job at a redundancy, with the stated intervals or the best by plain forms.
 
     An open interval is long enough that each snapshot is complete before the next. Checkpoints on
-    storage serve only the few restarts that lose the state in memory.
+    storage serve only the few restarts that lose the state in memory; their whole write counts as
+    their cost, because it shares the network and the storage with the job.
     """
     changed = replace(resolved, redundancy=redundancy)
     scenario, protected, costs = resolved.scenario, resolved.protected, resolved.costs()
@@ -158,8 +169,10 @@ def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
         snapshots = scenario.protection.interval_steps or max(best, complete, 1)
     window_s = snapshots * step_s + costs.restart_s
     lost = loss_in_restart(protected.protection, scenario, resolved.failures, window_s)
-    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
-    complete = ceil(protected.persist_cost.lag_s / step_s)
+    persist = protected.persist_cost
+    cost_s = persist.stall_s + (persist.lag_s if protected.protection.peers else 0.0)
+    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=cost_s)
+    complete = ceil(persist.lag_s / step_s)
     checkpoints = stated or max(scheme.best_interval_steps(rarer), complete, 1)
     return replace(changed, interval_steps=checkpoints, snapshot_interval_steps=snapshots)
 

@@ -248,6 +248,16 @@ def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
     return tuple(replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * faster) for cause in causes)
 
 
+def spared_causes(scenario: Scenario) -> tuple[Cause, ...]:
+    """Return the causes of a mix that stop nothing on the platform: they are no failures here."""
+    if scenario.failures.model != "mix":
+        return ()
+    layout = job_layout(scenario)
+    causes = _causes(scenario, layout)
+    striking = _striking(causes, layout)
+    return tuple(cause for cause in causes if cause not in striking)
+
+
 def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
     """Leave out causes that would stop a component without GPUs, such as a redundant switch."""
     return tuple(

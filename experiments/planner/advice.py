@@ -111,7 +111,7 @@ def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:
 
 def _no_result_sentence(plan: Plan) -> str:
     if not plan.lines:
-        return "No scheme would finish this job."
+        return "No advice: each scheme is left out, for the reason above."
     if any(line.simulated is not None for line in plan.lines):
         return "No advice: no simulated job finished."
     predicted = [line for line in plan.lines if line.choice.is_prediction]
@@ -210,6 +210,14 @@ def interval_text(choice: Choice) -> str:
     return f"a checkpoint every {steps}"
 
 
+def return_text(choice: Choice) -> str:
+    """Return when dropped groups return; empty for a scheme that drops none."""
+    scheme = choice.question.strategy()
+    if scheme.tracks_components or scheme.masked_failures() <= 1.0:
+        return ""
+    return f"groups return {choice.rejoin_when.replace('-', ' a ')}"
+
+
 def pair_name(scheme: str, protection: str | None) -> str:
     """Return the name of a scheme over a protection; storage, the default, is left out."""
     name = look_of(scheme).label
@@ -280,6 +288,7 @@ def choice_data(choice: Choice) -> dict[str, Any]:
         "scheme": choice.scheme,
         "protection": choice.protection,
         "redundancy": choice.redundancy,
+        "rejoin_when": choice.rejoin_when,
         "checkpoint_interval_steps": choice.question.interval_steps,
         "snapshot_interval_steps": choice.question.snapshot_interval_steps,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.printing import text_table
@@ -40,6 +39,8 @@ class Summary:
         Their cost, if there is a price.
     tokens : float or None
         Tokens of the whole training; None without a named model.
+    is_least : bool
+        Whether days, GPU-hours and cost are lower bounds, because runs were stopped.
     """
 
     scenario: str
@@ -50,13 +51,14 @@ class Summary:
     gpu_hours: float | None
     cost: float | None
     tokens: float | None
+    is_least: bool = False
 
 
 def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | None) -> Summary:
     """Return the answer of a plan: over the priors where these were simulated."""
     situation = plan.situation
     scenario = situation.scenario
-    scheme, days, band = _answer(plan, over)
+    scheme, days, band, is_least = _answer(plan, over)
     hours = None if days is None else situation.gpu_hours(days * DAY_S / situation.ideal_s)
     price = price_per_gpu_hour
     return Summary(
@@ -68,22 +70,25 @@ def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | 
         hours,
         None if hours is None or price is None else hours * price,
         None if scenario.model.name == "stated" else scenario.job.steps * tokens_of_step(scenario),
+        is_least,
     )
 
 
 def _answer(
     plan: Plan, over: OverPriors | None
-) -> tuple[str | None, float | None, tuple[float, float] | None]:
-    """Return the scheme with its protection, and its time with an 80 % band, in days."""
-    if over is not None and isfinite((first := judge(over.costs)[0]).bands.mean):
+) -> tuple[str | None, float | None, tuple[float, float] | None, bool]:
+    """Return the scheme, its days with an 80 % band, and whether these are lower bounds."""
+    if over is not None:
+        first = judge(over.costs)[0]
         choice = over.choices[over.costs.candidates.index(first.candidate)]
         band = first.bands.low / DAY_S, first.bands.high / DAY_S
-        return pair_name(choice.scheme, choice.protection), first.bands.mean / DAY_S, band
+        name = pair_name(choice.scheme, choice.protection)
+        return name, first.bands.mean / DAY_S, band, first.stopped > 0.0
     soonest = next((line for line in plan.lines if line.finished), None)
     if soonest is None:
-        return None, None, None
+        return None, None, None, False
     name = pair_name(soonest.choice.scheme, soonest.choice.protection)
-    return name, plan.situation.days(soonest.ratio), None
+    return name, plan.situation.days(soonest.ratio), None, False
 
 
 def print_comparison(console: Console, summaries: Sequence[Summary]) -> None:
@@ -102,15 +107,16 @@ def print_comparison(console: Console, summaries: Sequence[Summary]) -> None:
 
 
 def _row(one: Summary) -> list[str]:
+    least = "≥ " if one.is_least else ""
     band = "-" if one.band_days is None else "{:,.1f} to {:,.1f}".format(*one.band_days)
     return [
         one.scenario,
         f"{one.gpus:,}",
         one.scheme or "none finishes",
-        "-" if one.days is None else f"{one.days:,.1f}",
+        "-" if one.days is None else f"{least}{one.days:,.1f}",
         band,
-        "-" if one.gpu_hours is None else f"{one.gpu_hours / 1e6:,.3f}",
-        "-" if one.cost is None else f"{one.cost / 1e6:,.3f}",
+        "-" if one.gpu_hours is None else f"{least}{one.gpu_hours / 1e6:,.3f}",
+        "-" if one.cost is None else f"{least}{one.cost / 1e6:,.3f}",
     ]
 
 
@@ -126,6 +132,11 @@ def comparison_texts(summaries: Sequence[Summary]) -> list[str]:
         texts.append(
             f"The scenarios train on different numbers of tokens ({tokens}): their days do not "
             "compare. State job.tokens in each."
+        )
+    elif bounds := [one.scenario for one in summaries if one.is_least]:
+        texts.append(
+            f"Days of {', '.join(bounds)} are lower bounds, because runs were stopped: which "
+            "scenario is the soonest is open."
         )
     elif len(finished) > 1:
         (days, soonest), (later_days, later) = sorted(finished, key=lambda pair: pair[0])[:2]

@@ -18,7 +18,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.job.durations import gpus_per_machine
+from faultline.experiments.job.durations import gpus_per_machine, standbys_of
 from faultline.experiments.job.failure_model import (
     failure_model,
     mean_repair_s,
@@ -27,10 +27,11 @@ from faultline.experiments.job.failure_model import (
 from faultline.experiments.planner.advice import choice_data, pair_name
 from faultline.experiments.planner.over_priors import leading_lines
 from faultline.experiments.planner.plan import make_plan
-from faultline.experiments.planner.situation import Situation, choices_of, read_situation
+from faultline.experiments.planner.situation import Situation, choices_like, read_situation
 from faultline.experiments.planner.verification import simulate_pairs, steps_needed
 from faultline.platforms.errors import PlatformError
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.registry import strategy_class
 from rich.box import SIMPLE
 from rich.console import Console
 from scipy.stats import poisson
@@ -211,8 +212,11 @@ def _choices_at(situation: Situation, leading: Sequence[Choice]) -> list[Choice]
     """Return the leading schemes for a split, at their redundancy where it is possible."""
     found = []
     for leader in leading:
+        needs = strategy_class(leader.scheme).needs_standbys
+        if needs and not standbys_of(situation.scenario):
+            continue
         try:
-            choices = choices_of(situation, leader.scheme, leader.protection)
+            choices = choices_like(situation, leader)
         except (UserError, StrategyError, PlatformError):
             continue
         alike = [choice for choice in choices if choice.redundancy == leader.redundancy]

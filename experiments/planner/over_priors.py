@@ -1,19 +1,24 @@
 """Simulates the leading schemes of a plan over the priors of its uncertain inputs.
 
-An operator chooses before the inputs are known. So each scheme has one protection, one redundancy
-and one interval, those of the least expected cost over the priors. All schemes are tuned with the
-same effort, and then run at the same samples with the same failures.
+An operator chooses before the inputs are known. So each scheme has one protection, one moment of
+return, one redundancy and one interval, those of the least expected cost over the priors. All
+schemes are tuned with the same effort, and then run at the same samples with the same failures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf
 from typing import Any
 
 import numpy as np
-from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import (
+    Design,
+    Floats,
+    SimulatedCosts,
+    design_by_name,
+)
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.priors import UncertainKey, priors_of
 from faultline.experiments.figures.palette import look_of
@@ -25,7 +30,7 @@ from faultline.experiments.job.choices import (
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, chosen_as, quantiles_of
 from faultline.experiments.planner.plan import Line, Plan
-from faultline.experiments.planner.situation import Situation, choices_of
+from faultline.experiments.planner.situation import Situation, choices_like
 from faultline.experiments.planner.verification import run_points
 from faultline.experiments.runs.point import Point
 
@@ -65,8 +70,8 @@ _MOST_STEPS = 50_000
 A plan at one point needs more: here 128 runs of a choice count together.
 """
 
-_GIVE_UP = 20.0
-"""A run is stopped at this multiple of the undisturbed time, and counts as not finished."""
+GIVE_UP = 20.0
+"""A run is stopped at this multiple of the undisturbed time, which is a lower bound of its own."""
 
 OnDone = Callable[[], None] | None
 
@@ -117,7 +122,7 @@ def simulate_over_priors(
         return None
     situation, keys = plan.situation, tuple(priors_of(plan.situation.scenario))
     schemes = [lines[0].choice.scheme for lines in rivals]
-    design = sobol_design(quantiles_of(keys, schemes, situation.mtbf_s), samples, seed)
+    design = design_by_name(quantiles_of(keys, schemes, situation.mtbf_s), samples, seed)
     steps = simulated_steps(rivals[0][0].choice.question)
     first, *others = tuned_schemes(situation, rivals, design)
     choices = best_of_protections([first], design, steps, on_done)
@@ -131,7 +136,8 @@ def simulate_over_priors(
     )
     labels = tuple(look_of(choice.scheme).label for choice in choices)
     share = steps / situation.scenario.job.steps
-    costs = SimulatedCosts(labels, design, ratios * situation.ideal_s, share)
+    ideal_s = situation.ideal_s
+    costs = SimulatedCosts(labels, design, ratios * ideal_s, share, GIVE_UP * ideal_s)
     return OverPriors(tuple(choices), keys, costs, left_out | _beyond(plan, schemes))
 
 
@@ -151,7 +157,7 @@ def is_behind(choice: Choice, first: Floats) -> bool:
     choice : Choice
         A scheme as it is tuned.
     first : ndarray of float
-        Simulated ratios of the first scheme; nan without an end.
+        Simulated ratios of the first scheme.
     """
     question = choice.question
     least = question.strategy().step_s(question.costs()) / question.ideal_step_s
@@ -161,11 +167,12 @@ def is_behind(choice: Choice, first: Floats) -> bool:
 def leading_lines(plan: Plan) -> list[list[Line]]:
     """Return the lines of each scheme that finishes near the plan's soonest choice.
 
-    A scheme has its best line per protection, the soonest first; those of more than `RIVALLING`
-    times its soonest are left out. At most `MOST_SCHEMES` schemes, the soonest first.
+    A scheme has its best lines over each protection and moment of return, the soonest first; those
+    of more than `RIVALLING` times its soonest are left out. At most `MOST_SCHEMES` schemes, the
+    soonest first.
     """
     finished = [line for line in plan.lines if line.finished and line.is_best]
-    soonest = min((line.ratio for line in finished), default=nan)
+    soonest = min((line.ratio for line in finished), default=inf)
     lines: dict[str, list[Line]] = {}
     for line in sorted(finished, key=lambda line: line.ratio):
         of_scheme = lines.setdefault(line.choice.scheme, [])
@@ -177,9 +184,19 @@ def leading_lines(plan: Plan) -> list[list[Line]]:
 def tuned_schemes(
     situation: Situation, rivals: Sequence[Sequence[Line]], design: Design
 ) -> list[list[Choice]]:
-    """Return the tuned choices of each scheme, one per protection, from its lines."""
-    pairs = [[(line.choice.scheme, line.choice.protection) for line in of] for of in rivals]
-    return [[tune(choices_of(situation, *pair), design) for pair in of] for of in pairs]
+    """Return the tuned choices of each scheme, one per line."""
+    return [
+        [tune(_tuned_by_closed_forms(situation, line.choice), design) for line in of_scheme]
+        for of_scheme in rivals
+    ]
+
+
+def _tuned_by_closed_forms(situation: Situation, choice: Choice) -> list[Choice]:
+    """Return the redundancies that closed forms compare: one alone if groups return."""
+    choices = choices_like(situation, choice)
+    if not choice.returns_groups:
+        return choices
+    return [one for one in choices if one.redundancy == choice.redundancy]
 
 
 def best_of_protections(
@@ -190,7 +207,7 @@ def best_of_protections(
     Parameters
     ----------
     tuned : sequence of sequence of Choice
-        The choices of each scheme, one per protection; a scheme with one has no simulation.
+        The choices of each scheme; a scheme with one has no simulation.
     design : Design
         The samples.
     steps : int
@@ -201,7 +218,7 @@ def best_of_protections(
     contested = [choice for of in tuned if len(of) > 1 for choice in of]
     screened = design.first(_SCREENING_SAMPLES)
     ratios = simulated_ratios(contested, screened, steps, 1, _SCREENING_SEED, on_done)
-    found = np.nan_to_num(ratios, nan=_GIVE_UP).mean(axis=(1, 2))
+    found = ratios.mean(axis=(1, 2))
     expected = {id(choice): ratio for choice, ratio in zip(contested, found, strict=True)}
     return [min(of, key=lambda choice: expected.get(id(choice), 0.0)) for of in tuned]
 
@@ -239,9 +256,9 @@ def _predicted(settings: Sequence[ResolvedJob], sample: Mapping[str, float]) -> 
     try:
         job = at_sample(settings[0], sample)
     except UserError:
-        return [_GIVE_UP] * len(settings)
+        return [GIVE_UP] * len(settings)
     predicted = choices_for(job, [chosen_as(job, setting) for setting in settings])
-    return [min(choice.ratio, _GIVE_UP) for choice in predicted]
+    return [min(choice.ratio, GIVE_UP) for choice in predicted]
 
 
 def simulated_steps(question: ResolvedJob) -> int:
@@ -258,9 +275,10 @@ def simulated_ratios(
     first_seed: int,
     on_done: OnDone = None,
 ) -> Floats:
-    """Return simulated ratios, nan without an end: shape (choices, samples, seeds).
+    """Return simulated ratios, at most `GIVE_UP`: shape (choices, samples, seeds).
 
-    A job that is refused at a sample, as its restarts would never end, does not end.
+    A run that is stopped there or gives up has that ratio, and so has a job that is refused at a
+    sample, as its restarts would never end.
 
     Parameters
     ----------
@@ -284,11 +302,11 @@ def simulated_ratios(
                 job = at_sample(choice.question, design.sample(sample))
             except UserError:
                 continue
-            short = job.shortened(steps, _GIVE_UP * steps * choice.question.ideal_step_s)
+            short = job.shortened(steps, GIVE_UP * steps * choice.question.ideal_step_s)
             for run in range(seeds):
                 tasks.append(Point.of(short, first_seed + seeds * sample + run))
                 places.append((row, sample, run))
-    ratios = np.full((len(choices), len(design), seeds), nan)
+    ratios = np.full((len(choices), len(design), seeds), GIVE_UP)
     for place, record in zip(places, run_points(tasks, on_done), strict=True):
         ratios[place] = _ratio(record)
     return ratios
@@ -296,4 +314,4 @@ def simulated_ratios(
 
 def _ratio(record: Mapping[str, Any]) -> float:
     finished = record["completed_steps"] >= record["steps"]
-    return float(record["time_to_train_ratio"]) if finished else nan
+    return min(float(record["time_to_train_ratio"]), GIVE_UP) if finished else GIVE_UP

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
-from math import isfinite
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.analysis.decision import judge, value_of_information
-from faultline.experiments.analysis.quantities import quantity
+import numpy as np
+from faultline.experiments.analysis.decision import BAND, judge, value_of_information
+from faultline.experiments.analysis.quantities import number_text, quantity
 from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.keys import path_of
 from faultline.experiments.config.reference import unmet_condition, value_in_force
 from faultline.experiments.config.toml_text import written
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.planner.advice import choice_data, interval_text
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.planner.advice import choice_data, interval_text, return_text
 from faultline.experiments.planner.over_priors import OverPriors
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.printing import job_texts, left_out_texts
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from faultline.experiments.report.tables import Table
 
 _GIVEN = (
     "recovery.hardware",
@@ -28,6 +32,11 @@ _GIVEN = (
     "model.optimizer_backup",
 )
 """Facts that decide, and that an operator knows: they are stated, and never averaged over."""
+
+_WIDE = 130
+"""A narrower screen has a ranking of few columns, and the set-ups below it."""
+
+_OF_NARROW_TABLES = ("candidate", "best", "days", "80 % band", "regret (days)", "stopped")
 
 _MOST_LEFT_OUT = 4
 """More reasons would leave no room on the page."""
@@ -47,12 +56,47 @@ def print_over_priors(console: Console, over: OverPriors) -> None:
         style="bold",
         soft_wrap=True,
     )
-    console.print(on_screen(table))
-    console.print(given_text(over), soft_wrap=True)
+    if console.width < _WIDE:
+        console.print(on_screen(_narrow(table)))
+        for candidate, set_up in _set_ups(over).items():
+            console.print(f"{candidate}: {set_up}", soft_wrap=True)
+    else:
+        console.print(on_screen(table))
+    for line in filter(None, (apart_text(over), given_text(over))):
+        console.print(line, soft_wrap=True)
     for line in not_simulated_texts(over):
         console.print(line, soft_wrap=True)
     for sentence in sentences:
         console.print(sentence, style="bold", soft_wrap=True)
+
+
+def _narrow(table: Table) -> Table:
+    """Return a ranking with the columns that fit into 80 characters."""
+    from faultline.experiments.report.tables import Row
+
+    kept = [place for place, one in enumerate(table.columns) if one.title in _OF_NARROW_TABLES]
+    rows = (Row(tuple(row.cells[place] for place in kept), row.best) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=tuple(rows))
+
+
+def apart_text(over: OverPriors) -> str:
+    """Return a line with the values of the first answer that are unusual under their priors.
+
+    It is empty if all are within the 80 % ranges.
+    """
+    scenario, apart = over.choices[0].question.scenario, []
+    for key in over.keys:
+        low, high = key.prior.quantile(np.array(BAND)).tolist()
+        value = 1.0 if key.times else value_in_force(scenario, path_of(key.dotted))
+        if value is not None and not low <= value <= high:
+            own, *ends = (number_text(one, 3) if one else "0" for one in (value, low, high))
+            apart.append(f"{key.dotted} = {own} ({' to '.join(ends)})")
+    if not apart:
+        return ""
+    return (
+        "the first answer is at the scenario's values, which differ from most of their priors (80 "
+        f"% range): {', '.join(apart)}"
+    )
 
 
 def given_text(over: OverPriors) -> str:
@@ -83,11 +127,17 @@ def not_simulated_texts(over: OverPriors) -> list[str]:
 
 
 def _set_ups(over: OverPriors) -> dict[str, str]:
-    """Return how each candidate is set up: its protection, redundancy and interval."""
+    """Return how each candidate is set up: its protection, redundancy, interval and returns."""
     return {
-        candidate: f"{choice.protection}, r = {choice.redundancy}, {interval_text(choice)}"
+        candidate: _set_up(choice)
         for candidate, choice in zip(over.costs.candidates, over.choices, strict=True)
     }
+
+
+def _set_up(choice: Choice) -> str:
+    redundancy = f"r = {choice.redundancy}"
+    parts = [choice.protection, redundancy, interval_text(choice), return_text(choice)]
+    return ", ".join(filter(None, parts))
 
 
 def over_priors_page(
@@ -100,8 +150,8 @@ def over_priors_page(
     schemes = [choice.scheme for choice in over.choices]
     assumptions = [text.removeprefix("- ") for text in job if text.startswith("- ")]
     reasons = [*not_simulated_texts(over), *left_out_texts(plan)]
-    sentences = [given_text(over), *reasons[:_MOST_LEFT_OUT]]
-    given, *left_out = [text[0].upper() + text[1:] for text in sentences]
+    sentences = [given_text(over), apart_text(over), *reasons[:_MOST_LEFT_OUT]]
+    given, *left_out = [text[0].upper() + text[1:] for text in sentences if text]
     facts = AnswerFacts(
         title=title,
         question="Which fault-tolerance scheme trains this model soonest on this cluster?",
@@ -122,6 +172,7 @@ def over_priors_data(over: OverPriors) -> dict[str, Any]:
     return {
         "inputs": {key.dotted: key.prior.model_dump(exclude_none=True) for key in over.keys},
         "samples": len(over.costs.design),
+        "stopped_at_s": over.costs.cap_s,
         "not_simulated": over.left_out,
         "candidates": [
             {**asdict(one), **choice_data(choices[one.candidate])} for one in judge(over.costs)
@@ -150,8 +201,8 @@ def _remarks(plan: Plan, over: OverPriors, price_per_gpu_hour: float | None) -> 
     """Return each candidate's set-up, its GPU-hours at its expected time, and their cost."""
     remarks = _set_ups(over)
     for one in judge(over.costs):
-        if isfinite(one.bands.mean):
-            hours = plan.situation.gpu_hours(one.bands.mean / plan.situation.ideal_s)
-            price = "" if price_per_gpu_hour is None else f", {hours * price_per_gpu_hour:,.0f}"
-            remarks[one.candidate] += f"; {hours:,.0f} GPU-hours{price}"
+        hours = plan.situation.gpu_hours(one.bands.mean / plan.situation.ideal_s)
+        price = "" if price_per_gpu_hour is None else f", {hours * price_per_gpu_hour:,.0f}"
+        least = "at least " if one.stopped else ""
+        remarks[one.candidate] += f"; {least}{hours:,.0f} GPU-hours{price}"
     return remarks

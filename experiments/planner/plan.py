@@ -15,6 +15,7 @@ from faultline.experiments.analysis.intervals import (
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.durations import standbys_of
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.experiments.planner.verification import Simulated, steps_needed, verify
 from faultline.platforms.errors import PlatformError
@@ -24,6 +25,9 @@ from faultline.strategies.registry import all_protections, all_strategies, strat
 _NEEDS_LAYOUT = (
     "needs the layout of a group: set model.pipeline and model.tensor, or name it in --schemes"
 )
+_NEEDS_STANDBYS = "no machine stands by for it: set recovery.hardware=standby and recovery.standbys"
+_MOST_REFUSED = 0.5
+"""A scheme is left out if a larger share of its recoveries does not fit into GPU memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class Line:
 
     choice: Choice  # By closed forms.
     simulated: Simulated | None  # By simulation.
-    # Whether closed forms rank it first among the redundancies of its scheme and protection.
+    # Whether closed forms rank it first among the redundancies of its scheme, protection and moment
+    # of return; or whether it is the least redundancy of groups that return before a restart.
     is_best: bool
     # Scales a result with fewer seeds than others to the seeds of all.
     factor: float = 1.0
@@ -201,29 +206,39 @@ def make_plan(
         it, or no requested scheme can be built.
     """
     chosen, not_chosen = _chosen_schemes(schemes, situation)
-    pairs = list(product(chosen, _chosen_protections(protections)))
+    left_out = _without_standbys(situation, chosen)
+    idle = {each.scheme for each in left_out}
+    pairs = list(
+        product([name for name in chosen if name not in idle], _chosen_protections(protections))
+    )
     bests: list[Choice] = []
     others: list[Choice] = []
-    left_out: list[LeftOut] = []
     refused: list[UserError | StrategyError | PlatformError] = []
     for scheme, protection in pairs:
+        never: str | None = None
+        has_choices = False
         try:
-            choices = choices_of(situation, scheme, protection)
+            for moment in situation.moments_of_return(scheme):
+                choices = choices_of(situation, scheme, protection, moment)
+                reasons = [why_untrained(situation, choice) for choice in choices]
+                never = never or reasons[0]
+                finishing = [
+                    choice
+                    for choice, reason in zip(choices, reasons, strict=True)
+                    if reason is None
+                ]
+                first = _to_be_simulated(finishing)
+                bests += first
+                others += [choice for choice in finishing if choice not in first]
+                has_choices = has_choices or bool(finishing)
         except (UserError, StrategyError, PlatformError) as error:
             if situation.stated_redundancy(scheme) is not None:
                 raise
             refused.append(error)
             left_out.append(LeftOut(scheme, protection, str(error)))
             continue
-        reasons = [why_untrained(situation, choice) for choice in choices]
-        finishing = [
-            choice for choice, reason in zip(choices, reasons, strict=True) if reason is None
-        ]
-        if reasons[0] is not None and not finishing:
-            left_out.append(LeftOut(scheme, protection, reasons[0]))
-            continue
-        bests.append(finishing[0])
-        others += finishing[1:]
+        if never is not None and not has_choices:
+            left_out.append(LeftOut(scheme, protection, never))
     if refused and len(refused) == len(pairs):
         raise refused[0]
     bests.sort(key=_prediction_order)
@@ -243,12 +258,59 @@ def make_plan(
         )
     ]
     lines = lines or [Line(choice, None, True) for choice in bests]
+    unverified = len(bests) + len(others) - len(lines)
+    kept = [line for line in lines if (reason := why_refused(line)) is None]
+    left_out += [
+        LeftOut(line.choice.scheme, line.choice.protection, reason)
+        for line in lines
+        if (reason := why_refused(line)) is not None
+    ]
     return Plan(
         situation,
-        tuple(sorted(lines, key=lambda line: (not line.finished, line.ratio, line.choice.ratio))),
+        tuple(sorted(kept, key=lambda line: (not line.finished, line.ratio, line.choice.ratio))),
         (*left_out, *not_chosen),
         tuple(seeds),
-        len(bests) + len(others) - len(lines),
+        unverified,
+    )
+
+
+def _to_be_simulated(choices: Sequence[Choice]) -> list[Choice]:
+    """Return the first of a scheme's choices, and another that closed forms cannot compare with it.
+
+    No closed form covers groups that return before a restart. If they return soon, the least
+    redundancy suffices.
+    """
+    first = list(choices[:1])
+    masking = [choice for choice in choices if choice.returns_groups]
+    least = min(masking, key=lambda choice: choice.redundancy, default=None)
+    return first if least is None or least in first else [*first, least]
+
+
+def _without_standbys(situation: Situation, schemes: Sequence[str]) -> list[LeftOut]:
+    """Return the schemes that need standbys, if none is there."""
+    if standbys_of(situation.scenario):
+        return []
+    return [
+        LeftOut(name, None, _NEEDS_STANDBYS)
+        for name in schemes
+        if strategy_class(name).needs_standbys
+    ]
+
+
+def why_refused(line: Line) -> str | None:
+    """Return why a choice is another scheme than its name says; None if it is not.
+
+    If most recoveries do not fit into GPU memory, the job does something else instead.
+    """
+    simulated = line.simulated
+    if simulated is None:
+        return None
+    refused, failures = sum(simulated.states_refused), sum(simulated.failures)
+    if refused <= _MOST_REFUSED * failures:
+        return None
+    return (
+        f"most of its recoveries do not fit into GPU memory: {refused:,.0f} were refused in "
+        f"{failures:,} failures"
     )
 
 

@@ -9,7 +9,7 @@ from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import steps_text, time_text, with_unit
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.planner.advice import Advice, pair_name
+from faultline.experiments.planner.advice import Advice, pair_name, return_text
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import DAY_S
@@ -216,6 +216,12 @@ def _notes(plan: Plan) -> Iterator[str]:
         )
     if any(not each.finished and not each.stopped_at for each in verified):
         yield "gave up: at least one simulated job did (job.give_up_after_restarts)"
+    by_return: dict[str, list[str]] = {}
+    for line in plan.first_of_schemes():
+        if when := return_text(line.choice):
+            by_return.setdefault(when, []).append(look_of(line.choice.scheme).label)
+    for when, schemes in by_return.items():
+        yield f"dropped {when}: {', '.join(schemes)}"
     recoveries = {
         look_of(line.choice.scheme).label: _seconds_text(recovery_s)
         for line in plan.first_of_schemes()

@@ -16,7 +16,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import Choice, at_interval
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.plan import Plan
-from faultline.experiments.planner.situation import Situation, choices_of
+from faultline.experiments.planner.situation import Situation, choices_like
 from faultline.experiments.planner.verification import run_points, steps_needed
 from faultline.experiments.runs.point import Point
 
@@ -178,7 +178,7 @@ def optimise_schemes(
     """
     found = []
     for line in plan.bests_of_schemes():
-        choices = choices_of(plan.situation, line.choice.scheme, line.choice.protection)
+        choices = choices_like(plan.situation, line.choice)
         job_steps = steps or steps_needed(line.choice.question)
         objective = simulated_objective(line.choice.question, job_steps, on_done)
         intervals = {choice.redundancy: choice.interval_steps for choice in choices}

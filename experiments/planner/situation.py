@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import NamedTuple
 
 from faultline.experiments.analysis.quantities import time_text
@@ -24,9 +25,10 @@ from faultline.experiments.job.failure_model import (
     failure_model,
     mean_repair_s,
     mean_under_repair,
+    spared_causes,
     stated_mtbf_s,
 )
-from faultline.experiments.job.platform_files import platform_size_text
+from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
 from faultline.experiments.job.resolved_job import (
     awaits_repairs,
     open_job,
@@ -39,8 +41,9 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.job import Durations
-from faultline.strategies.registry import all_strategies
+from faultline.simulator.job import Durations, Rejoin
+from faultline.strategies.recovery import SHRINK
+from faultline.strategies.registry import strategy_class
 
 DAY_S = 86_400.0
 _FEW_DAYS = 4.0
@@ -133,12 +136,27 @@ class Situation:
         """Return the GPU-hours of the whole job at a ratio, for all GPUs that are paid for."""
         return self.days(ratio) * 24.0 * self.gpus
 
-    def scenario_of(self, scheme: str, protection: str) -> Scenario:
+    def scenario_of(
+        self, scheme: str, protection: str, rejoin_when: Rejoin | None = None
+    ) -> Scenario:
         """Return the scenario of one scheme over one protection.
 
-        A redundancy that the scenario states applies to the scheme that it names.
+        A redundancy that the scenario states applies to the scheme that it names. `rejoin_when` is
+        the moment at which dropped groups return, if not the scheme's own.
         """
-        return self.scenario.under(scheme, protection, self.stated_redundancy(scheme))
+        redundancy = self.stated_redundancy(scheme)
+        return self.scenario.under(scheme, protection, redundancy, rejoin_when)
+
+    def moments_of_return(self, scheme: str) -> tuple[Rejoin | None, ...]:
+        """Return when a scheme's dropped groups may return: first as in its source (None).
+
+        Only one moment is possible if the scenario states it, or if the scheme drops no groups.
+        """
+        made = strategy_class(scheme)
+        drops = SHRINK.kind in made.recoveries and not made.tracks_components
+        if "when" in self.scenario.rejoin.model_fields_set or not drops:
+            return (None,)
+        return None, "at-restart" if made.readmits else "at-checkpoint"
 
     def stated_redundancy(self, scheme: str) -> int | None:
         """Return the redundancy that the scenario states for a scheme; None if it is open."""
@@ -155,16 +173,27 @@ class _Sized(NamedTuple):
     assumptions: list[str]
 
 
-def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choice]:
+def choices_of(
+    situation: Situation, scheme: str, protection: str, rejoin_when: Rejoin | None = None
+) -> list[Choice]:
     """Return a choice for each redundancy of a scheme over a protection, the best first.
 
-    A redundancy or interval that the scenario states is used. A scheme that cannot be built for
-    this job, or a protection that does not fit it, raises an error.
+    A redundancy or interval that the scenario states is used. Dropped groups return at
+    `rejoin_when`, by default as in the source of the scheme. A scheme that cannot be built for this
+    job, or a protection that does not fit it, raises an error.
     """
-    opened = open_job(situation.scenario_of(scheme, protection), situation.durations)
+    scenario = situation.scenario_of(scheme, protection, rejoin_when)
+    opened = open_job(scenario, situation.durations)
     choices = choices_at(*opened)
     choices[0].question.strategy()
     return choices
+
+
+def choices_like(situation: Situation, like: Choice) -> list[Choice]:
+    """Return `choices_of` the scheme, protection and moment of return of another choice."""
+    moments = situation.moments_of_return(like.scheme)
+    moment = like.rejoin_when if len(moments) > 1 else None
+    return choices_of(situation, like.scheme, like.protection, moment)
 
 
 def read_situation(
@@ -316,14 +345,45 @@ def _scale_mtbf(
     )
 
 
+def _rate_in_words(scenario: Scenario) -> dict[str, bool]:
+    """Return why the failures are fewer than those of the mix."""
+    spared = spared_causes(scenario)
+    if not spared or scenario.failures.rate != "model":
+        return {}
+    model = failure_model(scenario)
+    spared_per_s = scenario.job.all_gpus * sum(cause.rate_per_gpu_s for cause in spared)
+    mix_s = 1.0 / (1.0 / model.mtbf_s + spared_per_s)
+    names = ", ".join(f"{cause.name} ({cause.level})" for cause in spared)
+    return {
+        f"A failure every {time_text(model.mtbf_s)}; all causes of the mix together come every "
+        f"{time_text(mix_s)}. No component of this platform stops a GPU by: {names}.": True
+    }
+
+
+def _machines_in_words(scenario: Scenario) -> dict[str, bool]:
+    """Return how many of the platform's machines the job and its standbys use."""
+    job, size, standbys = scenario.job, gpus_per_machine(scenario), standbys_of(scenario)
+    gpus = max(gpus_on_platform(scenario), job.all_gpus)
+    idle, lacking = gpus - job.all_gpus, job.all_gpus + standbys * size - gpus
+    return {
+        f"The job uses {job.all_gpus:,} of the platform's {gpus:,} GPUs: "
+        f"{idle // job.gpus_of_group:,} more groups would fit.": idle >= job.gpus_of_group,
+        f"{standbys:,} standbys are {ceil(lacking / size):,} more than the platform has machines "
+        "beside the job's.": standbys > 0 and lacking > 0,
+    }
+
+
 def _rules_in_words(scenario: Scenario) -> list[str]:
     rejoin = scenario.rejoin
     is_stated = "when" in rejoin.model_fields_set
-    readmitting = [one.title or name for name, one in all_strategies().items() if one.readmits]
     limits = {
-        f"Dropped groups return before a restart under {', '.join(readmitting)}, after a repair "
-        f"({time_text(rejoin.repair_s)} where the failure states none); under all other schemes at "
-        "a restart (rejoin.when states one rule for all).": not is_stated,
+        **_rate_in_words(scenario),
+        **_machines_in_words(scenario),
+        f"{scenario.job.steps:,} steps are the default: state job.tokens or job.steps for the days "
+        "of your training.": not {"steps", "tokens"} & scenario.job.model_fields_set,
+        "Dropped groups return at a checkpoint after their repair "
+        f"({time_text(rejoin.repair_s)} if the failure states none), or at a restart: whichever "
+        "is sooner for a scheme (rejoin.when states one rule for all).": not is_stated,
         "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "
         "of the scenario.": scenario.checkpoint.policy == "dynamic",
         "Closed forms do not cover groups that return before a restart: schemes that drop groups "

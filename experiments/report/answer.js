@@ -60,9 +60,11 @@ function show(known) {
     cell(row, (one.regret / SECONDS_PER_DAY).toFixed(2), true);
   }
   const [first] = rows;
-  const given = known.length === 0 ? "With nothing more known" : "With these values";
-  document.getElementById("live-answer").textContent =
-    `${given}, take ${first.candidate}: ${(100 * first.best).toFixed(0)} % likely to be the best.`;
+  const chance = `${(100 * first.best).toFixed(0)} % likely to be the best`;
+  // Without a known value the simulated samples above give the answer.
+  document.getElementById("live-answer").textContent = known.length === 0
+    ? "With nothing more known, the answer above holds."
+    : `With these values, take ${first.candidate}: ${chance}.`;
 }
 
 function makeSliders() {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, isnan
+from functools import lru_cache
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,12 @@ from faultline.experiments.analysis.decision import (
     INDIFFERENCE,
     Information,
     Judgement,
-    SwitchPoint,
-    finishing,
     judge,
-    switch_points,
     value_of_information,
 )
-from faultline.experiments.analysis.design import Design, SimulatedCosts
+from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.experiments.analysis.quantities import number_text, quantity, time_text
+from faultline.experiments.analysis.quantities import fixed, number_text, quantity, time_text
 from faultline.experiments.analysis.sensitivity import Effect, decisive_effects
 from faultline.experiments.figures.decision import (
     InputScale,
@@ -34,6 +32,7 @@ from faultline.experiments.figures.palette import OKABE_ITO, look_of
 from faultline.experiments.report.page import Picture, embed, rendered
 from faultline.experiments.report.tables import Column, Table, number, percent, table_of, text
 from markupsafe import Markup
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 _DAY_S = 86_400.0
@@ -81,35 +80,58 @@ class Slider:
     start: int  # Position of the median.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Found:
     """What the samples say of candidates and inputs."""
 
+    costs: SimulatedCosts
     judgements: list[Judgement]
     information: list[Information]
-    switches: list[SwitchPoint]
     scales: Mapping[str, InputScale]
+    emulator: Emulator | None  # None without two candidates and an input.
 
     def turns(self, name: str) -> str:
         """Return the advice by the values of an input: ``below 527 s: A; above: B``.
 
-        It is empty if the advice is the same at all values.
+        It is that of the page's slider, and empty if the advice is the same at all stops.
         """
-        points = [one for one in self.switches if one.name == name]
+        if self.emulator is None:
+            return ""
+        place, scale = self.costs.design.names.index(name), self.scales[name]
+        stops, advised = _stops(self.emulator, place), _advised_at_stops(self.emulator, place)
         unit = quantity(name.partition(" of ")[0]).shown_unit
-        ends = [" ".join(filter(None, (number_text(one.value, 3), unit))) for one in points]
-        texts = [f"below {end}: {one.below}" for end, one in zip(ends, points, strict=True)]
-        return "; ".join([*texts, *(f"above: {one.above}" for one in points[-1:])])
+        texts = []
+        for before in np.flatnonzero(advised[1:] != advised[:-1]):
+            end = number_text(scale.value(float(stops[before : before + 2].mean())), 3)
+            below = self.emulator.candidates[advised[before]]
+            texts.append(f"below {' '.join(filter(None, (end, unit)))}: {below}")
+        last = f"above: {self.emulator.candidates[advised[-1]]}"
+        return "; ".join([*texts, last]) if texts else ""
+
+
+def _stops(emulator: Emulator, place: int) -> Floats:
+    """Return the quantiles of an input at the positions of its slider."""
+    low, high = emulator.range[:, place].tolist()
+    return np.linspace(low, high, _STOPS)
+
+
+def _advised_at_stops(emulator: Emulator, place: int) -> NDArray[np.intp]:
+    """Return the candidate of the least expected time at each position of an input's slider."""
+    others = emulator.unit[:_SAMPLES]
+    points = np.tile(others, (_STOPS, 1))
+    points[:, place] = _stops(emulator, place).repeat(len(others))
+    logs = emulator.log_times(points).reshape(len(emulator.candidates), _STOPS, len(others))
+    advised: NDArray[np.intp] = np.exp(logs).mean(axis=2).argmin(axis=0)
+    return advised
 
 
 def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     """Return the page as HTML, complete in itself.
 
-    Without two candidates that finish in each sample it has neither sliders nor figures.
+    Without two candidates it has neither sliders nor figures.
     """
     found = _found(costs, facts.labels)
-    rivals = len(finishing(costs).candidates) > 1 and costs.design.names
-    emulator = Emulator(costs) if rivals else None
+    emulator = found.emulator
     effects = _effects(emulator, found.judgements) if emulator else []
     sliders = _sliders(emulator, effects, found.scales, costs) if emulator else []
     data = _page_emulator(emulator, costs, sliders) if emulator else None
@@ -143,11 +165,18 @@ def answer_texts(
 def _found(costs: SimulatedCosts, labels: Mapping[str, str]) -> _Found:
     names = {name: labels.get(name) or quantity(name).with_unit for name in costs.design.names}
     return _Found(
+        costs,
         judge(costs),
         value_of_information(costs),
-        switch_points(costs),
         scales_of(costs.design, names),
+        _emulator_of(costs),
     )
+
+
+@lru_cache(maxsize=1)
+def _emulator_of(costs: SimulatedCosts) -> Emulator | None:
+    """Return the emulator of costs, fitted once for the screen and the page."""
+    return Emulator(costs) if len(costs.candidates) > 1 and costs.design.names else None
 
 
 def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[Effect]:
@@ -171,40 +200,80 @@ def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[Effect
 
 
 def _sentences(found: _Found) -> list[str]:
-    """Return the answer: what to take and how sure, what an error costs, what to measure."""
+    """Return the answer: what to take and how sure, what it may lose, what to measure."""
     first, *others = found.judgements
-    if not isfinite(first.bands.mean):
-        return [
-            f"No candidate finishes in each sample; {first.candidate} fails to in the fewest, "
-            f"{_percent(first.unfinished)} %."
-        ]
-    take = (
-        f"Take {first.candidate}: it is {_chance(first)} likely to train "
-        f"soonest, in {_days(first.bands.mean)} days (80 % band: {_days(first.bands.low)} to "
-        f"{_days(first.bands.high)})."
-    )
+    cap = f"{_days(found.costs.cap_s)} days"
+    if found.costs.stopped.all():
+        return [f"No candidate finishes within {cap}, at which runs are stopped, at any sample."]
+    take = [*_take(first, others, found.costs.cap_s), *_stopped(found, cap)]
     if not others:
-        return [take]
+        return take
     ties = [one.candidate for one in others if one.tied]
     tied = f"; {_listed(ties)} {'ties' if len(ties) == 1 else 'tie'} with it" if ties else ""
-    against = f"{_regret(others[0])} on average for {others[0].candidate}{tied}."
+    against = f"{others[0].candidate} loses {_regret(others[0])} on average{tied}."
     loss = (
-        f"If that is wrong, it loses {time_text(first.regret.mean)} on average and "
-        f"at least {time_text(first.regret_95)} with a probability of 5 %, against {against}"
+        f"Against the best in hindsight it loses {_regret(first)} on average, and at least "
+        f"{time_text(first.regret_95)} with a probability of 5 %; {against}"
     )
     if first.regret.mean == 0.0:
-        loss = f"It is the soonest at every sample; the loss is {against}"
-    return [take, loss, _measure(found)]
+        loss = f"No other candidate is sooner at any sample; {against}"
+    return [take[0], loss, *take[1:], _measure(found)]
+
+
+def _take(first: Judgement, others: Sequence[Judgement], cap_s: float) -> list[str]:
+    """Return the first candidate; and the likeliest one, if that is another."""
+    bands, least = first.bands, "at least " if first.stopped else ""
+    high = f"{'at least ' if bands.high >= cap_s else ''}{_days(bands.high)}"
+    chance = (
+        f"it is {_chance(first)} likely to train soonest, in {least}{_days(bands.mean)} days "
+        f"(80 % band: {_days(bands.low)} to {high})."
+    )
+    likeliest = max([first, *others], key=lambda one: one.best.mean)
+    if likeliest.best.mean == first.best.mean:
+        return [f"Take {first.candidate}: {chance}"]
+    other = f"{likeliest.candidate} is the likeliest, {_chance(likeliest)}"
+    if likeliest.tied:
+        return [
+            f"Take {first.candidate} or {likeliest.candidate}, which these samples do not "
+            f"separate. {first.candidate} has the least expected loss: {chance} {other}."
+        ]
+    return [
+        f"Take {first.candidate} for the least expected loss: {chance} {other}, but loses "
+        f"{_regret(likeliest)} on average."
+    ]
+
+
+def _stopped(found: _Found, cap: str) -> list[str]:
+    """Return a sentence about candidates whose runs were stopped; none without any."""
+    shares = [
+        f"{one.candidate} at {_percent(one.stopped)} % of the samples"
+        for one in found.judgements
+        if one.stopped
+    ]
+    if not shares:
+        return []
+    return [f"Stopped at {cap}, so that times and losses are lower bounds: {_listed(shares)}."]
 
 
 def _measure(found: _Found) -> str:
     """Return which input to measure first, its worth, and where it changes the advice."""
-    worth = next((one for one in found.information if one.value.low > 0.0), None)
-    if worth is None:
-        return "No single input is worth measuring: in these samples, knowing it saves no time."
-    label, turns = found.scales[worth.name].label, found.turns(worth.name)
-    text = f"Measure first: {label}; to know it is worth {time_text(worth.value.mean)}"
-    return f"{text} ({turns})." if turns else f"{text}."
+    if not found.information:
+        return "No input is uncertain, so that none is to be measured."
+    for one in found.information:
+        if one.value.low > 0.0 and (turns := found.turns(one.name)):
+            worth = time_text(one.value.mean)
+            label = found.scales[one.name].label
+            return f"Measure first: {label}; to know it is worth {worth} ({turns})."
+    first, most = found.judgements[0], found.information[0]
+    none = "No single input is surely worth measuring"
+    if first.regret.mean == 0.0:
+        return f"{none}: no candidate is sooner than {first.candidate} at any sample."
+    if most.value.mean == 0.0:
+        return f"{none}: at these samples, to know one saves no time."
+    label, worth = found.scales[most.name].label, time_text(most.value.mean)
+    if most.value.low > 0.0:
+        return f"{none}: {label} is worth {worth}, but no value of it changes the advice."
+    return f"{none}: the largest worth is {worth}, of {label}, and its 95 % interval reaches zero."
 
 
 def _chance(one: Judgement) -> str:
@@ -221,11 +290,16 @@ def _days(seconds: float) -> str:
 
 
 def _regret(one: Judgement) -> str:
-    return time_text(one.regret.mean) if isfinite(one.regret.mean) else "a job without an end"
+    return f"{'at least ' if one.stopped else ''}{time_text(one.regret.mean)}"
 
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _bounded(title: str, key: str) -> Column:
+    """Return a column of days, with ≥ for candidates whose runs were stopped."""
+    return Column(title, lambda row: "≥ " * bool(row["stopped"]) + fixed(row[key] / _DAY_S, 2))
 
 
 def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) -> Table:
@@ -240,7 +314,7 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
             "luck": _span(one.bands.luck),
             "regret": one.regret.mean,
             "regret_95": one.regret_95,
-            "unfinished": one.unfinished,
+            "stopped": one.stopped,
             "remark": remarks.get(one.candidate),
             "first": place == 0,
         }
@@ -250,15 +324,15 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
         text("candidate", "candidate"),
         Column("best", lambda row: row["best"]),
         percent(f"within {_ZONE}", "within"),
-        number("days", "time", 2, 1 / _DAY_S),
+        _bounded("days", "time"),
         text("80 % band", "band"),
         text("by inputs", "parameters"),
         text("by luck", "luck"),
-        number("regret (days)", "regret", 2, 1 / _DAY_S),
-        number("95 % regret (days)", "regret_95", 2, 1 / _DAY_S),
+        _bounded("regret (days)", "regret"),
+        _bounded("95 % regret (days)", "regret_95"),
     ]
-    if any(one.unfinished for one in judgements):
-        columns.append(percent("does not finish", "unfinished"))
+    if any(one.stopped for one in judgements):
+        columns.append(percent("stopped", "stopped"))
     if remarks:
         columns.append(text("set-up", "remark", "prose"))
     more = len(judgements) - len(rows)
@@ -347,8 +421,7 @@ def _sliders(
     sliders = []
     for one in effects[:_SLIDERS]:
         place, scale = costs.design.names.index(one.name), scales[one.name]
-        low, high = emulator.range[:, place].tolist()
-        stops = np.linspace(low, high, _STOPS)
+        stops = _stops(emulator, place)
         texts, scores = map(scale.text, stops.tolist()), ndtri(stops).round(5).tolist()
         sliders.append(Slider(scale.label, place, tuple(texts), tuple(scores), _STOPS // 2))
     return sliders

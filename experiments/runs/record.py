@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,8 +70,16 @@ class SimulatedRun:
 
     @property
     def closed_form_ettr(self) -> float | None:
-        """Goodput by RSC's closed form, if each failure restarts the job; None if negative."""
-        costs, interval_s = self.job.costs(), self.job.interval_steps * self.full_batch_s
+        """Goodput by RSC's closed form, if each failure restarts the job; None if negative.
+
+        The job restarts from the state that is kept, which may be a snapshot in memory.
+        """
+        costs, protected = self.job.costs(), self.job.protected
+        if protected.protection.peers is not None:
+            costs = replace(costs, restart_s=self.job.restart_s)  # Without loading from storage.
+        if protected.in_background:
+            costs = protected.costs_of_memory(costs)
+        interval_s = self.job.kept_every_steps * self.full_batch_s
         found = expected_ettr(1.0 / costs.mtbf_s, costs.restart_s, interval_s, costs.save_s)
         return found if found >= 0.0 else None
 
@@ -322,7 +330,7 @@ _DEFINED = (
         "closed_form_ettr",
         "ETTR by RSC's form",
         "goodput by the closed form of RSC (Kokolis et al. 2025), to first order in failures, "
-        "if each failure restarts the job from a checkpoint",
+        "if each failure restarts the job from a checkpoint, or from a snapshot if it takes any",
         optional=True,
     ),
     _share(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import sobol_design
 from faultline.experiments.analysis.intervals import interval_of
 from faultline.experiments.job.sampled_job import quantiles_of
 from faultline.experiments.planner.over_priors import (
+    GIVE_UP,
     SEEDS,
     simulate_over_priors,
     simulated_ratios,
@@ -32,6 +32,8 @@ all_reduce_s = 2.0
 checkpoint_write_s = 20.0
 restart_s = 400.0
 shrink_s = 30.0
+[rejoin]
+when = "at-restart"
 [failures]
 mtbf_s = 6000.0
 [uncertain]
@@ -64,7 +66,7 @@ def test_the_realised_regret_is_as_stated_and_below_that_of_the_point_answer(
     steps = simulated_steps(over.choices[0].question)
     choices = [*over.choices, at_point]
     ratios = simulated_ratios(choices, worlds, steps, SEEDS, OTHER_SEEDS).mean(axis=2)
-    assert np.isfinite(ratios).all()
+    assert ratios.max() < GIVE_UP
     regrets_s = (ratios - ratios[:-1].min(axis=0)) * situation.ideal_s
     realised = interval_of(regrets_s[over.costs.candidates.index(advised.candidate)].tolist())
     of_point = interval_of(regrets_s[-1].tolist())

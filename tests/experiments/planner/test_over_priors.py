@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from statistics import fmean
 
 import numpy as np
 import pytest
 from faultline.experiments.analysis.decision import judge, value_of_information
-from faultline.experiments.analysis.design import sobol_design
+from faultline.experiments.analysis.design import design_by_name
 from faultline.experiments.config.priors import priors_of
 from faultline.experiments.config.uncertain import Prior
 from faultline.experiments.figures.palette import look_of
@@ -16,11 +17,18 @@ from faultline.experiments.job.choices import at_interval, choices_for
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, quantiles_of
 from faultline.experiments.planner import over_priors
-from faultline.experiments.planner.over_priors import is_behind, simulate_over_priors, tune
+from faultline.experiments.planner.over_priors import (
+    GIVE_UP,
+    is_behind,
+    simulate_over_priors,
+    tune,
+)
+from faultline.experiments.planner.over_priors_printing import apart_text, print_over_priors
 from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.situation import choices_of, read_situation
+from rich.console import Console
 
-SETTINGS = ("job.steps=300", "job.groups=20", "failures.mtbf_s=1500")
+SETTINGS = (*("job.steps=300", "job.groups=20", "failures.mtbf_s=1500", "rejoin.when=at-restart"),)
 
 
 def planned(*settings: str) -> Plan:
@@ -103,7 +111,7 @@ def test_a_tuned_choice_costs_least_over_the_priors() -> None:
     prior = Prior(kind="log-uniform", low=800.0, high=40_000.0, source="a test")
     situation = with_prior(plan, "failures.mtbf_s", prior).situation
     keys = [key for key in priors_of(situation.scenario) if key.is_stated]
-    design = sobol_design(quantiles_of(keys, ["spare"], situation.mtbf_s), 32, 0)
+    design = design_by_name(quantiles_of(keys, ["spare"], situation.mtbf_s), 32, 0)
     choices = choices_of(situation, "spare", "storage")
     tuned = tune(choices, design)
 
@@ -134,7 +142,7 @@ def test_a_scheme_that_is_slower_without_failures_is_not_simulated() -> None:
     replication = next(line.choice for line in plan.lines if line.choice.scheme == "replication")
     assert is_behind(replication, np.array([[[1.1, 1.2], [1.3, 1.2]]]))
     assert not is_behind(replication, np.array([[[1.1, 1.2], [1.3, 2.5]]]))
-    assert not is_behind(replication, np.array([[[1.1, np.nan]]]))
+    assert not is_behind(replication, np.array([[[1.1, GIVE_UP]]]))
 
 
 def test_a_scheme_is_simulated_or_named_with_its_reason() -> None:
@@ -144,3 +152,58 @@ def test_a_scheme_is_simulated_or_named_with_its_reason() -> None:
     simulated = {choice.scheme for choice in over.choices}
     assert simulated.isdisjoint(over.left_out)
     assert simulated | {*over.left_out} == {line.choice.scheme for line in plan.lines}
+
+
+def test_fewer_schemes_do_not_draw_the_other_inputs_again() -> None:
+    plan = planned()
+    few = replace(plan, lines=tuple(one for one in plan.lines if one.choice.scheme == "spare"))
+    both, alone = (simulate_over_priors(one, 16) for one in (plan, few))
+    assert both is not None
+    assert alone is not None
+    assert len(alone.costs.design.names) < len(both.costs.design.names)
+    of_both = dict(zip(both.costs.design.names, both.costs.design.values.T, strict=True))
+    for name, column in zip(alone.costs.design.names, alone.costs.design.values.T, strict=True):
+        assert np.array_equal(column, of_both[name])
+
+
+def test_a_run_that_is_stopped_counts_as_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a cap at the median time of SPARe, about half of its runs are stopped."""
+    plan = planned()
+    usual = simulate_over_priors(plan, 16)
+    assert usual is not None
+    assert not usual.costs.stopped.any()
+    cap = float(np.median(usual.costs.costs[0])) / plan.situation.ideal_s
+    monkeypatch.setattr(over_priors, "GIVE_UP", cap)
+    over = simulate_over_priors(plan, 16)
+    assert over is not None
+    costs = over.costs
+    assert costs.cap_s == cap * plan.situation.ideal_s
+    assert np.isfinite(costs.costs).all()
+    assert costs.costs.max() == costs.cap_s
+    assert 0 < costs.stopped.sum() < costs.stopped.size
+    assert len(value_of_information(costs)) == len(costs.design.names)
+
+
+def test_values_at_the_end_of_their_priors_are_named() -> None:
+    """The first answer has no time of diagnosis, the second up to two minutes."""
+    plan = planned()
+    over = simulate_over_priors(plan, 16)
+    assert over is not None
+    assert "recovery.diagnose_s = 0 (12.0 to 108)" in apart_text(over)
+    usual = Prior(kind="uniform", low=50.0, high=150.0, source="a test")
+    key = replace(over.keys[0], dotted="job.steps", prior=usual, times=True)
+    assert apart_text(replace(over, keys=(key,))) != ""
+    near = replace(key, prior=Prior(kind="uniform", low=0.5, high=1.5, source="a test"))
+    assert apart_text(replace(over, keys=(near,))) == ""
+
+
+def test_a_narrow_terminal_has_the_ranking_and_the_set_ups_whole() -> None:
+    over = simulate_over_priors(planned(), 16)
+    assert over is not None
+    for width in (80, 160):
+        screen = StringIO()
+        print_over_priors(Console(file=screen, width=width), over)
+        text = screen.getvalue()
+        assert "…" not in text
+        for words in ("80 % band", "storage, r = ", "groups return at a restart"):
+            assert words in " ".join(text.split())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import choices_for, has_course
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.planner.advice import advise, plan_data
 from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.printing import print_plan
@@ -71,9 +71,13 @@ def test_a_plan_has_each_scheme_that_the_scenario_suffices_for() -> None:
 
     plan = planned(small())
     chosen = {line.choice.scheme for line in plan.lines}
-    assert {"checkpoint", "replica-drop", "warm-standby"} <= chosen
+    assert {"checkpoint", "replica-drop"} <= chosen
     assert chosen | {each.scheme for each in plan.left_out} == set(all_strategies())
-    assert all("set model.pipeline" in each.reason for each in plan.left_out)
+    reasons = {each.scheme: each.reason for each in plan.left_out}
+    assert reasons.pop("warm-standby").startswith("no machine stands by for it")
+    assert all("set model.pipeline" in reason for reason in reasons.values())
+    with_one = planned(small("recovery.hardware=standby", "recovery.standbys=1"))
+    assert "warm-standby" in {line.choice.scheme for line in with_one.lines}
     whole = planned(small("model.pipeline=4"))
     assert all("set model.pipeline" not in each.reason for each in whole.left_out)
     few = planned(small(), ["spare", "checkpoint"])
@@ -161,7 +165,8 @@ def test_schemes_that_never_finish_are_left_out_with_the_reason() -> None:
 
 
 def test_a_plan_verifies_the_best_of_each_scheme_and_its_prediction_error() -> None:
-    plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 1)
+    situation = small("rejoin.when=at-restart")
+    plan = make_plan(situation, ["replication", "spare"], STORAGE, range(3), 1)
     bests = [line for line in plan.lines if line.is_best]
     assert {line.choice.scheme for line in bests} == {"replication", "spare"}
     assert len(plan.lines) == 2
@@ -365,8 +370,54 @@ def test_a_plan_names_schemes_whose_states_do_not_fit_into_memory(unverified: Pl
     assert "or restarted: SPARe + checkpoint 2\n" in screen.getvalue()
 
 
+def test_a_scheme_whose_recoveries_are_refused_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What wins then is something else under its name; half of them is the limit."""
+    refused = {"spare": (5, 5), "checkpoint": (0, 0), "replication": (6, 5)}
+
+    def verified(questions: Sequence[ResolvedJob], *_: object) -> list[Simulated]:
+        return [
+            Simulated(
+                (1.5, 1.6),
+                *[(0.9, 0.9)] * 2,
+                (70.0, 70.0),
+                600,
+                states_refused=refused[question.scenario.strategy.name],
+                failures=(10, 10),
+            )
+            for question in questions
+        ]
+
+    monkeypatch.setattr("faultline.experiments.planner.plan.verify", verified)
+    plan = make_plan(small(), [*refused], STORAGE, range(2), 1)
+    assert {line.choice.scheme for line in plan.lines} == {"spare", "checkpoint"}
+    left_out = next(each for each in plan.left_out if each.scheme == "replication")
+    assert "do not fit into GPU memory: 11 were refused in 20 failures" in left_out.reason
+
+
+def test_dropped_groups_return_at_the_better_moment() -> None:
+    """Repairs of 10 min and restarts of an hour: groups that come back save restarts."""
+    open_ = small("rejoin.repair_s=600", "job.steps=1500")
+    lines = make_plan(open_, ["spare"], STORAGE, range(2), 1).lines
+    by_moment = {line.choice.rejoin_when: line.ratio for line in reversed(lines)}
+    assert by_moment["at-checkpoint"] < 0.9 * by_moment["at-restart"]
+    assert lines[0].choice.rejoin_when == "at-checkpoint"
+    least = min(choices_of(open_, "spare", "storage"), key=lambda choice: choice.redundancy)
+    back = {line.choice.redundancy for line in lines if line.choice.returns_groups}
+    assert least.redundancy in back
+    stated = small("rejoin.when=at-restart", "rejoin.repair_s=600", "job.steps=1500")
+    only = make_plan(stated, ["spare"], STORAGE, range(2), 1)
+    assert {line.choice.rejoin_when for line in only.lines} == {"at-restart"}
+    screen = StringIO()
+    plan = make_plan(open_, ["spare"], STORAGE, range(2), 1)
+    print_plan(Console(file=screen, width=200), plan, advise(plan), ())
+    assert "dropped groups return at a checkpoint: SPARe + checkpoint" in screen.getvalue()
+
+
 def test_a_plan_prints_the_mean_recovery_time() -> None:
-    plan = make_plan(small(), ["replication", "checkpoint"], STORAGE, range(2), 1)
+    situation = small("rejoin.when=at-restart")
+    plan = make_plan(situation, ["replication", "checkpoint"], STORAGE, range(2), 1)
     recovery_s = {}
     for line in plan.lines:
         assert line.simulated is not None

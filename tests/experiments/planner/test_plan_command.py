@@ -28,6 +28,7 @@ def test_json_has_all_that_was_planned(cli: Cli) -> None:
         assert len(simulated["ratios"]) >= 3
         assert 0.0 < simulated["goodput"] < 1.0
         assert simulated["low"] <= simulated["time_to_train_ratio"] <= simulated["high"]
+        assert line["rejoin_when"] in ("at-restart", "at-checkpoint")
         assert line["checkpoint_interval_s"] > line["checkpoint_interval_steps"] * 66.0
         if predicted is None:
             assert line["error"] is line["may_be_off"] is None
@@ -121,4 +122,19 @@ def test_no_scheme_at_all_is_status_1(cli: Cli) -> None:
     hopeless = ["--set", "job.time_limit_s=1000", "--schemes", "checkpoint", "--verify", "0"]
     status, printed, _ = cli.all(*JOB, *hopeless)
     assert status == 1
-    assert "No scheme would finish" in printed
+    assert "left out: checkpoint only: a restart takes 0.0139 days, longer than" in printed
+    assert printed.splitlines()[-1] == "No advice: each scheme is left out, for the reason above."
+
+
+def test_the_first_answer_is_printed_before_the_second_is_simulated(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[str] = []
+
+    def simulate(*_: object) -> None:
+        printed.append(cli.capsys.readouterr().out)
+
+    monkeypatch.setattr("faultline.experiments.commands.plan.simulate_over_priors", simulate)
+    status, after, _ = cli.all(*JOB, "--schemes", "spare", "--steps", "20", "--quick")
+    assert (status, after) == (0, "")
+    assert "Take SPARe + checkpoint" in printed[0]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
@@ -53,6 +54,37 @@ def test_gpus_scale_the_failures_and_leave_the_groups() -> None:
     # Recoveries depend on the number of GPUs; all other times stay.
     assert replace(scaled.durations, recovery=own.durations.recovery) == own.durations
     assert any("scaled with 1 / GPUs" in text for text in scaled.assumptions)
+
+
+def test_a_note_says_why_failures_are_rarer_than_those_of_the_mix() -> None:
+    """The cables of this cluster lead around each switch: 35 of Llama 3's 419 stops are none."""
+    mix = ("failures.model=mix", "failures.mix=llama3")
+    situation = read_situation("llama3-70b-hgx", mix)
+    whole_s = 54 * 86_400 / 419 * 16_384 / situation.scenario.job.all_gpus
+    text = next(text for text in situation.assumptions if "switch-or-cable" in text)
+    assert situation.mtbf_s == pytest.approx(whole_s * 419 / 384)
+    assert time_text(whole_s) in text
+    assert time_text(situation.mtbf_s) in text
+    stated = read_situation("llama3-70b-hgx", (*mix, "failures.gpus_per_switch=16"))
+    assert stated.mtbf_s == pytest.approx(whole_s)
+    assert not any("switch-or-cable" in text for text in stated.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("settings", "note"),
+    [
+        (("job.groups=1",), "The job uses 32 of the platform's 256 GPUs: 7 more groups would fit."),
+        (
+            ("recovery.hardware=standby", "recovery.standbys=40"),
+            "40 standbys are 40 more than the platform has machines beside the job's.",
+        ),
+        (("~job.steps",), "100,000 steps are the default: state job.tokens or job.steps"),
+    ],
+)
+def test_a_note_says_what_was_hardly_meant(settings: tuple[str, ...], note: str) -> None:
+    assert any(note in text for text in read_situation("llama3-70b-hgx", settings).assumptions)
+    usual = read_situation("llama3-70b-hgx", ("job.groups=8", "job.steps=300"))
+    assert not any(note in text for text in usual.assumptions)
 
 
 def test_a_stated_mean_time_between_failures_is_kept() -> None:

@@ -133,7 +133,7 @@ def test_choices_with_fewer_seeds_are_ranked_by_common_seeds(
         own = (0.0, sway[seed], 0.01)[place]  # The soonest, one like it by chance, one behind.
         return 1.1 + seed_costs[seed] + own
 
-    situation = small()
+    situation = small("rejoin.when=at-restart")
     schemes = ["replication", "spare", "checkpoint"]
     simulated: list[ResolvedJob] = []
 
@@ -197,12 +197,14 @@ def test_a_choice_that_was_separated_early_can_become_the_soonest(
 
 def test_results_of_a_scheme_do_not_depend_on_other_schemes() -> None:
     """Failures, length and limit of a simulated job do not depend on the other schemes."""
-    known: dict[tuple[str, int], tuple[float, ...]] = {}
+    known: dict[tuple[str, int, str], tuple[float, ...]] = {}
     for schemes in (["replication", "spare"], ["spare"], ["replication"]):
         for line in make_plan(small(), schemes, STORAGE, range(3), 6).lines:
             assert line.simulated is not None
             assert line.simulated.steps == 600
             if line.finished:
                 own = line.simulated.ratios[:3]
-                assert known.setdefault((line.choice.scheme, line.choice.redundancy), own) == own
-    assert {scheme for scheme, _ in known} == {"replication", "spare"}
+                choice = line.choice
+                setting = choice.scheme, choice.redundancy, choice.rejoin_when
+                assert known.setdefault(setting, own) == own
+    assert {scheme for scheme, *_ in known} == {"replication", "spare"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.report import answer_page as module
-from faultline.experiments.report.answer_page import AnswerFacts, answer_page
+from faultline.experiments.report.answer_page import AnswerFacts, answer_page, answer_texts
 from matplotlib.figure import Figure
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
@@ -190,8 +191,78 @@ def test_one_candidate_has_a_page_without_sliders(
 
 
 def test_a_page_without_an_end_is_marked(costs: SimulatedCosts) -> None:
-    never = SimulatedCosts(costs.candidates, costs.design, costs.costs * np.nan)
-    assert "No candidate finishes in each sample" in answer_page(never, FACTS)
+    capped = np.full_like(costs.costs, 40.0 * 86_400.0)
+    never = SimulatedCosts(costs.candidates, costs.design, capped, cap_s=40.0 * 86_400.0)
+    assert "No candidate finishes within 40.0 days, at which runs are stopped" in answer_page(
+        never, FACTS
+    )
+
+
+def with_stopped_runs(costs: SimulatedCosts) -> SimulatedCosts:
+    """Return costs of runs that are stopped at 56 days: those of restarts that take long."""
+    cap_s = 56.0 * 86_400.0
+    return replace(costs, costs=np.minimum(costs.costs, cap_s), cap_s=cap_s)
+
+
+def test_stopped_runs_are_lower_bounds_in_words_and_numbers(costs: SimulatedCosts) -> None:
+    stopped = with_stopped_runs(costs)
+    assert 0.0 < stopped.stopped.mean() < 0.5
+    sentences, table = answer_texts(stopped, {}, {})
+    assert any(text.startswith("Stopped at 56.0 days") for text in sentences)
+    shares = {one.candidate: one.stopped for one in judge(stopped)}
+    days = next(place for place, one in enumerate(table.columns) if one.title == "days")
+    for row in table.rows:
+        name = row.cells[0].removesuffix(" (tie)")
+        assert row.cells[days].startswith("≥ ") == (shares[name] > 0.0)
+    text = " ".join([*sentences, *(cell for row in table.rows for cell in row.cells)])
+    assert "∞" not in text
+    assert "infin" not in text
+    assert "without an end" not in text
+
+
+def test_the_likeliest_is_named_beside_the_least_regret() -> None:
+    """The first never loses much; the second is sooner at three samples of four, by less."""
+    design = sobol_design({"times.restart_s": uniform(100.0, 900.0).ppf}, 64, 1)
+    late = design.unit[:, 0] > 0.75
+    steady = np.full(64, 20.0)
+    chancy = np.where(late, 30.0, 19.0)
+    costs = np.array([steady, chancy])[:, :, None] * 86_400.0
+    costs = costs * (1.0 + 1e-4 * np.random.default_rng(0).standard_normal((1, 64, 2)))
+    first, *_ = answer_texts(SimulatedCosts(("steady", "chancy"), design, costs), {}, {})[0]
+    assert first.startswith("Take steady for the least expected loss: it is 25 ±")
+    assert "chancy is the likeliest, 75 ±" in first
+    assert "but loses 2.50 days on average" in first
+
+
+def test_the_input_to_measure_changes_the_advice_of_its_slider(costs: SimulatedCosts) -> None:
+    """The sentence once came from other fits than the sliders, and contradicted them."""
+    sentence = answer_texts(costs, {}, {})[0][-1]
+    found = re.search(r"\(below ([\d,]+) s: (.*); above: (.*)\)\.$", sentence)
+    assert found is not None
+    emulator, place = Emulator(costs), costs.design.names.index("times.restart_s")
+    order = costs.design.values[:, place].argsort()
+    unit, values = costs.design.unit[order, place], costs.design.values[order, place]
+    for stop in np.linspace(*emulator.range[:, place], 41):
+        points = costs.design.unit.copy()
+        points[:, place] = stop
+        times = np.exp(emulator.log_times(points)).mean(axis=1)
+        is_below = np.interp(stop, unit, values) < float(found[1].replace(",", ""))
+        assert emulator.candidates[int(times.argmin())] == found[2 if is_below else 3]
+
+
+def test_nothing_to_measure_has_its_reason(
+    costs: SimulatedCosts,
+) -> None:
+    """No input is uncertain; or the first is the best at each sample; or knowing saves nothing."""
+    alike = np.full((1, 64, 2), 86_400.0)
+    none = sobol_design({}, 64, 0)
+    one = sobol_design({"times.restart_s": uniform(100.0, 900.0).ppf}, 64, 0)
+    twice = np.concatenate([20.0 * alike, 25.0 * alike])
+    names = ("first", "second")
+    fixed = answer_texts(SimulatedCosts(names, none, twice), {}, {})[0]
+    assert fixed[-1] == "No input is uncertain, so that none is to be measured."
+    sure = answer_texts(SimulatedCosts(names, one, twice), {}, {})[0]
+    assert sure[-1].endswith("worth measuring: no candidate is sooner than first at any sample.")
 
 
 @pytest.mark.slow

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.record import COLUMNS, Kind, Record, column
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.badput import CAUSES
+
+from tests.stated_times import SNAPSHOT_SETTINGS
 
 
 def mistakes(record: Record) -> Iterator[str]:
@@ -49,6 +52,24 @@ def test_rsc_s_form_stands_beside_the_simulation() -> None:
     assert record["goodput"] == pytest.approx(expected, abs=0.02)
     often = run(load_scenario("spare-sound", [*stated, "failures.mtbf_s=800", "job.steps=100"]), 0)
     assert often["closed_form_ettr"] is None
+
+
+def test_rsc_s_form_restarts_from_the_snapshot_in_memory() -> None:
+    """A snapshot per step that stops nothing: half a step and the load from memory are lost."""
+    stated = [
+        *("job.groups=8", "job.steps=20000", "strategy.name=checkpoint", "failures.mtbf_s=86400"),
+        *("times.compute_s=9", "times.all_reduce_s=1", "job.compute_jitter=0", "job.gpus=64"),
+        *("times.restart_s=500", "times.checkpoint_write_s=20", "protection.name=gemini"),
+        *(*SNAPSHOT_SETTINGS, "protection.interval_steps=1", "job.parameter_bytes=1e11"),
+    ]
+    question = resolve(load_scenario("spare-sound", stated))
+    load_s = question.protected.protection.load_times(question.protected.times).local_s
+    record = run(load_scenario("spare-sound", stated), 0)
+    expected = 1 - (500 + load_s + 10 / 2) / 86400
+    assert record["closed_form_ettr"] == pytest.approx(expected, rel=1e-9)
+    assert record["goodput"] == pytest.approx(expected, abs=0.02)
+    # The storage is written for the few failures that lose both copies, and seldom.
+    assert record["checkpoint_interval_s"] > 50 * 20
 
 
 def test_events_by_cause_are_a_family() -> None:
