@@ -305,12 +305,12 @@ def why_refused(line: Line) -> str | None:
     simulated = line.simulated
     if simulated is None:
         return None
-    refused, failures = sum(simulated.states_refused), sum(simulated.failures)
-    if refused <= _MOST_REFUSED * failures:
+    refused, events = sum(simulated.states_refused), sum(simulated.events)
+    if refused <= _MOST_REFUSED * events:
         return None
     return (
         f"most of its recoveries do not fit into GPU memory: {refused:,.0f} were refused in "
-        f"{failures:,} failures"
+        f"{events:,} failures"
     )
 
 
