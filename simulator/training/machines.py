@@ -167,7 +167,8 @@ class Machines:
         Standbys have taken the places of the groups `replaced`.
         """
         work, layout = self._state.work, self._state.work.layout
-        for place in self._newly_vacant:
+        # The recovery may have filled places.
+        for place in self._vacant.keys() & self._newly_vacant:
             self._vacant[place] += diagnosed_s - self._noticed_s
         self._newly_vacant = []
         for group in dropped:

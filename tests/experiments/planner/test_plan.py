@@ -384,7 +384,7 @@ def test_a_scheme_whose_recoveries_are_refused_is_left_out(
                 (70.0, 70.0),
                 600,
                 states_refused=refused[question.scenario.strategy.name],
-                failures=(10, 10),
+                events=(10, 10),
             )
             for question in questions
         ]

@@ -352,8 +352,8 @@ def test_differences_to_the_best_are_paired() -> None:
 
 
 def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
-    known = "mtbf_s restart_s gpus domain_share steps step_s token_us redundancy availability"
-    numbers = dict.fromkeys(known.split(), 1.0)
+    known = "mtbf_s restart_s gpus domain_share under_repair steps step_s token_us redundancy"
+    numbers = dict.fromkeys([*known.split(), "availability"], 1.0)
     return {
         **numbers,
         "plane": "restart",

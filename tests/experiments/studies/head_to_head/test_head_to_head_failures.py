@@ -58,8 +58,8 @@ def test_spares_take_the_places_of_groups_that_were_dropped() -> None:
     for seed in range(20):
         past = FailureProcess(_LAYOUT, 600.0).past_failures(seed)
         scheme, parts_down = build_strategy("spare", 64, 6), build_strategy("spare", 64, 6)
-        dropped = apply_past_failures(scheme, past, _LAYOUT, replaces_s=900.0).dropped
-        assert all(-900.0 < since_s <= 0.0 for since_s in dropped.values())
+        dropped = apply_past_failures(scheme, past, _LAYOUT, absence_s=lambda _: 900.0).dropped
+        assert all(0.0 < returns_s <= 900.0 for returns_s in dropped.values())
         assert set(dropped) == set(range(64)) - set(scheme.plan().members)
         apply_past_failures(parts_down, past, _LAYOUT)
         down.append(len(dropped))
