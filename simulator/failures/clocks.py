@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, takewhile
 from math import inf
 from typing import Literal
 
@@ -64,8 +65,8 @@ class FailureClocks(ABC):
         """Return the next failure of a group; None if it never fails again."""
 
     @abstractmethod
-    def due_until(self, group: int, until_s: float) -> Sequence[Failure]:
-        """Return the due failures of a group up to `until_s`; none of them is taken."""
+    def due_between(self, group: int, since_s: float, until_s: float) -> Sequence[Failure]:
+        """Return the due failures of a group after `since_s`, up to `until_s`; none is taken."""
 
     def happened(
         self, groups: Sequence[int], now_s: float, since_s: float | None = None
@@ -76,8 +77,8 @@ class FailureClocks(ABC):
         if since_s is None:
             first = map(self.due, struck)
             return [failure for failure in first if failure is not None]
-        due = (failure for group in struck for failure in self.due_until(group, now_s))
-        return [failure for failure in due if failure.time_s > since_s]
+        due = (self.due_between(group, since_s, now_s) for group in struck)
+        return [*chain.from_iterable(due)]
 
     @abstractmethod
     def take(self, group: int, noticed_s: float) -> None:
@@ -130,6 +131,9 @@ class RenewalClocks(FailureClocks):
         self._victims = victims
         self._taken = [0] * groups
         self._struck: list[tuple[float, int, int]] = []
+        # By group: its failures taken so far, until when it was looked ahead, and then how many
+        # failures ahead, and the time of the first failure after that.
+        self._looked_ahead: dict[int, tuple[int, float, int, float]] = {}
         self._from_detection = rule == "from-detection"
         self._seed = seed
         # Most of 100,000 groups never fail again, so streams are kept only for groups that do.
@@ -153,20 +157,24 @@ class RenewalClocks(FailureClocks):
     def due(self, group: int) -> Failure:
         return self._failure(self.next_failure_s[group], group, self._taken[group])
 
-    def due_until(self, group: int, until_s: float) -> Sequence[Failure]:
-        time_s, index = self.next_failure_s[group], self._taken[group]
-        due = []
+    def due_between(self, group: int, since_s: float, until_s: float) -> Sequence[Failure]:
+        taken, ahead, time_s, due = self._taken[group], 0, self.next_failure_s[group], []
+        looked = self._looked_ahead.get(group)
+        if looked is not None and looked[0] == taken and looked[1] <= since_s:
+            _, _, ahead, time_s = looked
         while time_s <= until_s:
-            due.append(self._failure(time_s, group, index))
+            if time_s > since_s:
+                due.append(self._failure(time_s, group, taken + ahead))
             if self._from_detection:
                 # The next interval begins when this failure is noticed.
-                break
-            ahead = len(due)
+                return due
+            ahead += 1
             block = self._blocks[group] or self._next_block(group)
             if ahead > len(block):
                 # Intervals are used from the end.
                 block = self._blocks[group] = self._next_block(group) + block
-            time_s, index = time_s + block[-ahead], index + 1
+            time_s += block[-ahead]
+        self._looked_ahead[group] = taken, until_s, ahead, time_s
         return due
 
     def take(self, group: int, noticed_s: float) -> None:
@@ -256,10 +264,12 @@ class EventClocks(FailureClocks):
         ahead = self._ahead[group]
         return ahead[0] if ahead else None
 
-    def due_until(self, group: int, until_s: float) -> Sequence[Failure]:
+    def due_between(self, group: int, since_s: float, until_s: float) -> Sequence[Failure]:
         while self._read_until_s <= until_s and self._read_batch():
             pass
-        return [failure for failure in self._ahead[group] if failure.time_s <= until_s]
+        # In a long wait most failures are earlier.
+        later = takewhile(lambda one: one.time_s > since_s, reversed(self._ahead[group]))
+        return [failure for failure in later if failure.time_s <= until_s][::-1]
 
     def take(self, group: int, noticed_s: float) -> None:
         self.take_at_occurrence(group)

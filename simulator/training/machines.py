@@ -57,7 +57,6 @@ class Machines:
         work, rules = state.work, state.rules
         self._state = state
         lives = work.standby_lives
-        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._standbys = Reserve(work.standbys, work.standby_repair_s, lives() if lives else None)
         free = work.free_machines
         self._free = None if free is None else Reserve(free, work.repair_s)
@@ -300,7 +299,7 @@ class Machines:
             return needed
         self._fill_from(free, [*self._vacant], begun_s)
         lost = 0
-        while self._vacant and state.progress.now_s < self._limit_s:
+        while self._vacant and state.goes_on:
             if lost >= state.work.give_up_after_restarts:
                 # Machines fail faster than they are repaired.
                 state.restarts_since_save = state.work.give_up_after_restarts

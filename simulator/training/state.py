@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from faultline.simulator.conditions import UNDISTURBED, Conditions
 from faultline.simulator.contract import Contract
@@ -46,6 +47,8 @@ class TrainingState:
         Start of the work that no checkpoint holds.
     records_steps : bool
         Whether steps are events.
+    limit_s : float
+        When the job runs out of time, in seconds of simulated time.
     restarts_since_save : int
         Restarts since the last checkpoint or snapshot.
     disturbed : bool
@@ -92,6 +95,7 @@ class TrainingState:
         self.policy = work.checkpoint_policy
         self.saves_every = self.policy.every_steps if is_plain else 0
         self._enough = work.steps - _ROUNDING
+        self.limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self.step = StepPhases(self.plan, work)
         self.step = self.step_phases()
 
@@ -116,6 +120,12 @@ class TrainingState:
     def members(self) -> tuple[int, ...]:
         """The groups that take part in the next step."""
         return self.strategy.plan().members
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job has time left and has not given up."""
+        gives_up = self.restarts_since_save >= self.work.give_up_after_restarts
+        return self.progress.now_s < self.limit_s and not gives_up
 
     def is_done(self) -> bool:
         """Return whether all steps are trained."""

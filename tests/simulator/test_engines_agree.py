@@ -99,7 +99,9 @@ SOUND_BUT = {
         "restart.failure_while_waiting=surfaces",
     ],
     "from detection": ["failures.clock=from-detection"],
-    "a restart that grows with the job": ["~times.restart_s", "recovery.requeue_s=120"],
+    "a restart that grows with the job": [
+        *("~times.restart_s", "recovery.requeue_s=120", "recovery.shortage=requeue"),
+    ],
     "all load at once": ["restart.readers=every-group", "job.groups=8"],
 }
 
