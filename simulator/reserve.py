@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heappush, nsmallest
-from itertools import repeat
+from heapq import heappop, heappush, nsmallest
+from itertools import islice
 from math import inf
 
 _ROUNDING = 1e-12
@@ -35,33 +35,30 @@ class Reserve:
     def __init__(
         self, machines: int, repair_s: float, lives_s: Iterator[float] | None = None
     ) -> None:
-        self._repair_s = repair_s
-        # Thousands of free machines never fail, so nothing looks for failed ones among them.
-        self._fails = lives_s is not None
-        self._lives_s = repeat(inf) if lives_s is None else lives_s
+        self._repair_s, self._lives_s = repair_s, lives_s
         self.failures = 0
-        # For each machine, when it is ready, and when it fails if it stays in the reserve.
-        self._machines = [self._with_life(0.0) for _ in range(machines)]
-        heapify(self._machines)
+        # When each ready machine fails, in the order in which they became ready.
+        self._ready: dict[int, float] = {}
+        # Ends of lives, some of machines that have left, and of repairs; each with its machine.
+        self._ends_s: list[tuple[float, int]] = []
+        self._repaired_s: list[tuple[float, int]] = []
+        for machine in range(machines):
+            self._enter(machine, 0.0)
 
     def __len__(self) -> int:
-        return len(self._machines)
-
-    def _with_life(self, ready_s: float) -> tuple[float, float]:
-        return ready_s, ready_s + next(self._lives_s)
+        return len(self._ready) + len(self._repaired_s)
 
     def next_ready_s(self, machines: int = 1) -> float:
         """Return when that many machines are ready, in seconds; infinite if there are fewer."""
+        lacking = machines - len(self._ready)
         if not 0 < machines <= len(self):
             return inf
-        if machines == 1:
-            return self._machines[0][0]
-        return nsmallest(machines, self._machines)[-1][0]
+        return nsmallest(lacking, self._repaired_s)[-1][0] if lacking > 0 else 0.0
 
     def ready(self, now_s: float) -> int:
         """Return the number of machines that are ready at `now_s`, in seconds."""
-        self._repair_until(now_s)
-        return sum(is_over(ready_s, now_s) for ready_s, _ in self._machines)
+        self._advance(now_s)
+        return len(self._ready)
 
     def exchange(self, repaired_s: Sequence[float], now_s: float) -> int:
         """Exchange failed machines for ready ones at `now_s`, as far as there are any.
@@ -69,23 +66,33 @@ class Reserve:
         The times at which the failed machines are repaired are `repaired_s`; all in seconds.
         Returns the number of exchanged machines, the first ones of `repaired_s`.
         """
-        self._repair_until(now_s)
-        taken = 0
-        while taken < len(repaired_s) and is_over(self.next_ready_s(), now_s):
-            heappop(self._machines)
-            taken += 1
-        for ready_s in repaired_s[:taken]:
-            heappush(self._machines, self._with_life(ready_s))
+        self._advance(now_s)
+        taken = min(len(repaired_s), len(self._ready))
+        for machine, time_s in zip([*islice(self._ready, taken)], repaired_s, strict=False):
+            del self._ready[machine]
+            heappush(self._repaired_s, (time_s, machine))
         return taken
 
-    def _repair_until(self, now_s: float) -> None:
-        """Send machines that have failed in the reserve to repair."""
-        if not self._fails or all(fails_s > now_s for _, fails_s in self._machines):
+    def _enter(self, machine: int, ready_s: float) -> None:
+        if self._lives_s is None:
+            self._ready[machine] = inf
             return
-        for place, (_, first_s) in enumerate(self._machines):
-            fails_s = first_s
-            while fails_s <= now_s:
-                self.failures += 1
-                self._machines[place] = self._with_life(fails_s + self._repair_s)
-                fails_s = self._machines[place][1]
-        heapify(self._machines)
+        self._ready[machine] = ends_s = ready_s + next(self._lives_s)
+        heappush(self._ends_s, (ends_s, machine))
+
+    def _advance(self, now_s: float) -> None:
+        """Repair machines, and let ready ones fail, up to `now_s`, in seconds."""
+        while True:
+            ends_s = self._ends_s[0][0] if self._ends_s else inf
+            repaired_s = self._repaired_s[0][0] if self._repaired_s else inf
+            if ends_s <= min(now_s, repaired_s):
+                _, machine = heappop(self._ends_s)
+                if self._ready.get(machine) == ends_s:
+                    del self._ready[machine]
+                    self.failures += 1
+                    heappush(self._repaired_s, (ends_s + self._repair_s, machine))
+            elif is_over(repaired_s, now_s):
+                _, machine = heappop(self._repaired_s)
+                self._enter(machine, repaired_s)
+            else:
+                return

@@ -38,12 +38,14 @@ def test_it_knows_when_several_machines_are_ready() -> None:
 
 def test_a_ready_machine_fails_and_is_repaired() -> None:
     """Two live 30 s and 1,000 s: at 50 s one is under repair until 130 s, and lives 10 s more."""
-    reserve = Reserve(2, 100.0, iter([30.0, 1000.0, 7.0, 10.0, 7.0, 500.0, 7.0]))
+    reserve = Reserve(2, 100.0, iter([30.0, 1000.0, 10.0, 500.0]))
     assert reserve.exchange([1e9, 1e9], 50.0) == 1
     assert reserve.failures == 1
-    # The repaired one is ready from 130 s on.
-    assert reserve.exchange([1e9], 129.0) == 0
-    assert reserve.exchange([1e9], 130.0) == 1
+    # It fails again at 140 s, and is ready from 240 s on.
+    assert [reserve.ready(time_s) for time_s in (129.0, 130.0, 141.0, 239.0, 240.0)] == [
+        *(0, 1, 0, 0, 1)
+    ]
+    assert reserve.failures == 2
 
 
 @given(

@@ -1,0 +1,63 @@
+"""Machines under repair: the rate at which machines fail, times the mean time of their repair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.failure_model import (
+    failure_model,
+    mean_repair_s,
+    mean_under_repair,
+)
+
+DAY_S = 86_400.0
+MIX = """
+source = "chosen"
+
+[[cause]]
+name = "board"
+per_1000_node_days = 2.0
+level = "host"
+kind = "hardware"
+repair = "4d"
+
+[[cause]]
+name = "crash"
+per_1000_node_days = 1.0
+level = "gpu"
+kind = "software"
+repair = "6h"
+
+[[cause]]
+name = "scheduler"
+per_1000_node_days = 5.0
+level = "job"
+kind = "software"
+"""
+
+
+@pytest.mark.parametrize(
+    ("transient", "under_repair", "repair_days"),
+    [("replaced", 2 * 4 + 0.25, (2 * 4 + 0.25) / 3), ("in-place", 2 * 4, 4.0)],
+)
+def test_each_cause_counts_with_its_own_repair(
+    transient: str, under_repair: float, repair_days: float, tmp_path: Path
+) -> None:
+    """1,000 servers: 2 boards fail per day, for 4 days each; a crash of the job breaks none."""
+    mix = tmp_path / "mix.toml"
+    mix.write_text(MIX, encoding="utf-8")
+    keys = ["job.gpus=8000", "job.groups=100", "failures.model=mix", f'failures.mix="{mix}"']
+    keys += ["~failures.mtbf_s", f"recovery.transient={transient}", "failures.clock=renewal"]
+    scenario = load_scenario("spare-sound", keys)
+    model = failure_model(scenario)
+    assert mean_under_repair(scenario, model) == pytest.approx(under_repair)
+    assert mean_repair_s(scenario, model) == pytest.approx(repair_days * DAY_S)
+
+
+def test_independent_failures_have_the_repair_of_the_scenario() -> None:
+    scenario = load_scenario("spare-sound", ["failures.mtbf_s=600", "rejoin.repair_s=6000"])
+    model = failure_model(scenario)
+    assert mean_under_repair(scenario, model) == pytest.approx(10.0)
+    assert mean_repair_s(scenario, model) == 6000.0
