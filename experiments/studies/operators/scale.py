@@ -41,7 +41,7 @@ from faultline.strategies.warm_standby import TAKEN_ROLE
 from scipy.stats import poisson
 
 DAYS = {16_384: 12.0, 98_304: 8.0, 600_064: 4.0}
-"""Length of a first run by GPUs, in days: one to three mean repairs, since it starts without any."""
+"""Length of a first run by GPUs, in days: one to three mean repairs, as none is due at its start."""
 _ENOUGH = 0.95
 """Share of the time in which fewer machines are under repair than there are standbys."""
 _LEAST_SEEDS = 5
@@ -78,7 +78,7 @@ KINDS, FAIL_STOP = "kinds", "fail-stop only"
 
 
 _LARGEST_GPUS = 600_064
-"""Simulated at one rate, without the schemes that track broken nodes: thousands are broken there."""
+"""Simulated at one rate, without take-over schemes: thousands of nodes are broken there."""
 _VARIED_GPUS, _VARIED_RATE = 98_304, "Llama 3"
 _VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
 VARIANTS = {str(row["name"]): row for row in read_rows("operators", "variants")}
