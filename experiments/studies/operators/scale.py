@@ -41,7 +41,7 @@ from faultline.strategies.warm_standby import TAKEN_ROLE
 from scipy.stats import poisson
 
 DAYS = {16_384: 12.0, 98_304: 8.0, 600_064: 4.0}
-"""Length of a first run by GPUs, in days: one to three mean repairs, as none is due at its start."""
+"""Length of a first run by GPUs, in days: one to three mean repairs, as it starts with none."""
 _ENOUGH = 0.95
 """Share of the time in which fewer machines are under repair than there are standbys."""
 _LEAST_SEEDS = 5
