@@ -24,6 +24,7 @@ from faultline.experiments.analysis.selection import (
     gave_up_rows,
     is_knob,
     knobs_of,
+    machines_notes,
     successful,
     varied_axes,
 )
@@ -212,7 +213,7 @@ def make_report(
             f"--by {by}: no run of another value has the seed and the setting of one with "
             f"{value_text(chosen)}"
         )
-    notes = caveats(frame)
+    notes = [*caveats(frame), *machines_notes(frame)]
     pairs = int(sections["settings"]["pairs"].max())
     if pairs < _FEWEST_SEEDS:
         notes.append(

@@ -14,6 +14,7 @@ from faultline.experiments.config.scenario import Scenario
 
 _CHOSEN_TABLES = ("strategy", "protection")
 _OTHER_KNOBS = ("checkpoint.interval_steps",)
+_FEW_SOURCES = 2
 
 
 def axes_of(frame: pd.DataFrame) -> list[str]:
@@ -101,6 +102,17 @@ def caveats(frame: pd.DataFrame) -> list[str]:
             f"{'they' if gave_up > 1 else 'it'} came."
         )
     return sentences
+
+
+def machines_notes(frame: pd.DataFrame) -> list[str]:
+    """Return where failed machines are replaced from, a sentence per source.
+
+    If there are more than a few sources, the runs' column has them.
+    """
+    sources = frame["machines"].dropna().unique() if "machines" in frame else []
+    if len(sources) > _FEW_SOURCES:
+        return ["Replacement machines differ between the settings: see the column machines."]
+    return [f"Machines: {source}." for source in sources]
 
 
 def gave_up_rows(frame: pd.DataFrame) -> pd.Series:

@@ -15,7 +15,6 @@ from faultline.experiments.config.scenario_file import ScenarioSource, read_sour
 from faultline.experiments.job.choices import Choice, choices_at
 from faultline.experiments.job.durations import (
     durations_of,
-    free_machines_of,
     gpus_per_machine,
     paid_gpus,
     recovery_prices,
@@ -23,14 +22,12 @@ from faultline.experiments.job.durations import (
 )
 from faultline.experiments.job.failure_model import (
     failure_model,
-    mean_repair_s,
-    mean_under_repair,
     spared_causes,
     stated_mtbf_s,
 )
 from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
+from faultline.experiments.job.replacements import machines_text
 from faultline.experiments.job.resolved_job import (
-    awaits_repairs,
     open_job,
     restart_with_repairs_s,
     undisturbed_step_s,
@@ -47,7 +44,6 @@ from faultline.strategies.registry import strategy_class
 
 DAY_S = 86_400.0
 _FEW_DAYS = 4.0
-_REPAIR = "for repairs ({} each, on average)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +63,7 @@ class Situation:
     @property
     def machines(self) -> str:
         """The source of replacement machines, and how many are under repair on average."""
-        if self.scenario.recovery.price("hardware") == "in-place":
-            return self._source
-        repaired = mean_under_repair(self.scenario, failure_model(self.scenario))
-        return f"{self._source}; {repaired:,.3g} under repair on average"
-
-    @property
-    def _source(self) -> str:
-        """The source of replacement machines, their number, and what follows after these."""
-        scenario, table = self.scenario, self.scenario.recovery
-        standbys, free = standbys_of(scenario), free_machines_of(scenario)
-        hardware = table.price("hardware")
-        repair = _REPAIR.format(time_text(mean_repair_s(scenario, failure_model(scenario))))
-        if hardware == "in-place":
-            return "the same machines are used after a failure (recovery.hardware)"
-        if awaits_repairs(scenario):
-            return f"no machine is on standby and none is free: a restart waits {repair}"
-        size = f"of {gpus_per_machine(scenario)} GPUs"
-        first = f"{standbys:,} machines {size} on standby, paid for; then " if standbys else ""
-        if free == 0:
-            return f"{first}the job waits {repair}"
-        if free is not None:
-            return (
-                f"{first}{free:,} free machines {size} of the platform; then the job waits {repair}"
-            )
-        if scenario.times.restart_s is not None and not standbys:
-            return "failed machines are replaced within the restart (times.restart_s)"
-        shared = hardware if table.shortage == "wait" else table.shortage
-        return f"{first}a shared cluster replaces failed machines (recovery.shortage = {shared!r})"
+        return machines_text(self.scenario, failure_model(self.scenario))
 
     @property
     def mtbf_s(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import tomlkit
 from faultline.experiments.analysis.quantities import is_missing, with_unit
-from faultline.experiments.analysis.selection import caveats
+from faultline.experiments.analysis.selection import caveats, machines_notes
 from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
@@ -94,4 +94,4 @@ def notices(sweep: Sweep) -> tuple[str, ...]:
         sentences.append(f"{files} ignored: damaged, or not of this sweep.")
     if sweep.frame["code"].nunique() > 1:
         sentences.append("These runs were simulated by different versions of Faultline's code.")
-    return (*sentences, *caveats(sweep.frame))
+    return (*sentences, *caveats(sweep.frame), *machines_notes(sweep.frame))

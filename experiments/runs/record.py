@@ -12,6 +12,7 @@ from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import paid_gpus
 from faultline.experiments.job.platform_files import spec_of
+from faultline.experiments.job.replacements import machines_text
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
 from faultline.strategies.closed_forms.ettr import expected_ettr
 
@@ -293,6 +294,12 @@ _DEFINED = (
         optional=True,
         value=lambda run: run.job.snapshot_interval_steps,
         **_STEPS,
+    ),
+    _text(
+        "machines",
+        "machines",
+        "the source of replacement machines, and how many are under repair on average",
+        lambda run: machines_text(run.job.scenario, run.job.failures),
     ),
     _text(
         "distribution",
