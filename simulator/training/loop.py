@@ -56,7 +56,6 @@ class Training:
         self.restarter = Restarter(self.state, self.saver, self.machines)
         self.interruptions = Interruptions(self.state, self.saver, self.machines, self.restarter)
         self.work, self.strategy, self.progress = work, strategy, self.state.progress
-        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._most_restarts = work.give_up_after_restarts
 
     def loop(self) -> TrainingLoop:
@@ -66,7 +65,7 @@ class Training:
         holds_last_step = state.memory.holds_last_step
         meets_conditions = self.work.disturbances is not None
         simulates_steps = self.work.simulates_steps
-        while not state.is_done() and self._goes_on():
+        while not state.is_done() and state.goes_on():
             if hits.next_repair_s <= progress.now_s:
                 yield from self.restarter.hand_back()
             if state.plan is not strategy.plan():
@@ -103,11 +102,6 @@ class Training:
                 self._book_all_reduce(all_reduced, costs)
             if self._commit(step, batches):
                 yield from self._end_step(step.down)
-
-    def _goes_on(self) -> bool:
-        """Return whether the job has time left and has not given up."""
-        gives_up = self.state.restarts_since_save >= self._most_restarts
-        return self.progress.now_s < self._limit_s and not gives_up
 
     def _book_all_reduce(self, outcome: Outcome, costs: StepCosts) -> None:
         """Book the successful all-reduce of a step."""
@@ -219,7 +213,7 @@ class Training:
         if state.disturbed:
             return None
         until_s = min(
-            until_s, self._limit_s, state.hits.next_repair_s, state.conditions.next_change_s
+            until_s, state.limit_s, state.hits.next_repair_s, state.conditions.next_change_s
         )
         # Shares of a batch add up to whole batches except for rounding.
         steps_left = ceil(state.batches_left() / step.costs.batches.trained)
@@ -258,7 +252,7 @@ class Training:
         strategy, optimizer = self.strategy, state.optimizer
         identifies = machines.identifies_failures
         self._book_detection(outcome)
-        while self._goes_on():
+        while self.state.goes_on():
             if repairs == self._most_restarts:
                 state.restarts_since_save = repairs
                 break
@@ -300,7 +294,7 @@ class Training:
                 self._book_all_reduce(outcome, step.costs)
                 return True
             self._book_detection(outcome)
-        if self._goes_on():
+        if self.state.goes_on():
             yield from self.restarter.restart()
         return False
 

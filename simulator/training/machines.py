@@ -57,7 +57,6 @@ class Machines:
         work, rules = state.work, state.rules
         self._state = state
         lives = work.standby_lives
-        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._standbys = Reserve(work.standbys, work.standby_repair_s, lives() if lives else None)
         free = work.free_machines
         self._free = None if free is None else Reserve(free, work.repair_s)
@@ -299,9 +298,9 @@ class Machines:
             self._vacant.clear()
             return needed
         self._fill_from(free, [*self._vacant], begun_s)
-        lost = 0
-        while self._vacant and state.progress.now_s < self._limit_s:
-            if lost >= state.work.give_up_after_restarts:
+        failures = 0
+        while self._vacant and state.goes_on():
+            if failures >= state.work.give_up_after_restarts:
                 # Machines fail faster than they are repaired.
                 state.restarts_since_save = state.work.give_up_after_restarts
                 break
@@ -310,7 +309,7 @@ class Machines:
             ready_s = min(own_s, self._standbys.next_ready_s(), free.next_ready_s())
             if ready_s > now_s:
                 state.spend(cause, (yield Stall((), ready_s - now_s)))
-                lost += yield from self.lose_unnoticed(up, now_s)
+                failures += yield from self.lose_unnoticed(up, now_s)
             ready_s = max(ready_s, now_s)
             self.return_repaired(ready_s)
             self._fill_from(self._standbys, [*self._vacant], ready_s, state.work.replenish_s)
@@ -324,11 +323,12 @@ class Machines:
     ) -> Generator[Phase, Outcome, int]:
         """Take the failures of groups that no step has shown, after a time in seconds.
 
-        Returns the number of machines that are lost.
+        Returns their number, with those of machines that are under repair already.
         """
         outcome = yield Inquiry(tuple(groups), since_s)
-        lost = self.lose({*outcome.struck} - self._noticed, at_once=True)
-        return sum(map(len, lost.values()))
+        unnoticed = {*outcome.struck} - self._noticed
+        self.lose(unnoticed, at_once=True)
+        return len(unnoticed)
 
 
 def _in_time(failure: Failure) -> tuple[float, int]:

@@ -200,7 +200,7 @@ class Restarter:
             launched_s, up = state.progress.now_s, state.members
             recovery = yield from machines.fill_places(needed, "restart", up)
             # Machines that were available at once have started with the others.
-            if state.progress.now_s <= launched_s:
+            if state.progress.now_s <= launched_s or not state.goes_on():
                 return struck
 
     def _load(self, saved: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:

@@ -156,3 +156,13 @@ def test_a_crash_of_the_whole_jobs_software_costs_the_same_under_all_schemes(
     as_checkpoints = resolve(load_scenario("llama3-70b-hgx", [*keys, "strategy.name=checkpoint"]))
     assert record["restarts"] == 1
     assert record["restart_s"] == pytest.approx(as_checkpoints.durations.restart_s())
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "warm-standby", "replica-drop"])
+def test_a_job_whose_machines_fail_faster_than_they_are_repaired_gives_up(scheme: str) -> None:
+    """Each minute one of eight servers fails, and repairs last eleven days."""
+    keys = [*SERVERS, f"strategy.name={scheme}", "job.steps=60", "failures.mtbf_s=60"]
+    keys += ["rejoin.repair_s=1e6", "job.give_up_after_restarts=50"]
+    record = run(load_scenario("llama3-70b-hgx", keys), 0)
+    assert record["completed_steps"] < 60
+    assert record["time_s"] < 2e6
