@@ -109,14 +109,15 @@ def _machine_losses(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return failed machines per second, and the mean seconds of their repair, by cause.
 
-    Failures of a trace have a row each.
+    Failures of a trace have a row each. If a group fails, one of its machines has failed.
     """
     usual_s, transient = scenario.rejoin.repair_s, scenario.recovery.transient
     layout, rows = job_layout(scenario), list[tuple[float, float]]()
     if isinstance(model, CauseMix):
         for cause in model.mixed:
             if cause.kind in STOPPING and stops_machine(cause.kind, cause.level, transient):
-                hosts = max(1.0, layout.gpus_per_component(cause.level) / layout.gpus_per_host)
+                gpus = 0 if cause.level == "group" else layout.gpus_per_component(cause.level)
+                hosts = max(1.0, gpus / layout.gpus_per_host)
                 per_s = cause.rate_per_gpu_s * cause.at_once * model.dependence.correlated_excess
                 repair_s = usual_s if cause.repair is None else cause.repair.mean_s
                 rows.append((per_s * layout.gpus * hosts, repair_s))
@@ -124,7 +125,8 @@ def _machine_losses(
         for failure in model.recorded:
             if stops_machine(failure.kind, failure.level, transient):
                 repair_s = usual_s if failure.repair_s is None else failure.repair_s
-                rows.append((len(layout.hosts_of(failure)) / model.span_s, repair_s))
+                hosts = 1 if failure.level == "group" else len(layout.hosts_of(failure))
+                rows.append((hosts / model.span_s, repair_s))
     else:
         share = 1.0 if transient == "replaced" else scenario.failures.hardware_share
         rows.append((share / model.mtbf_s, usual_s))

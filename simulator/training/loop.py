@@ -65,7 +65,7 @@ class Training:
         holds_last_step = state.memory.holds_last_step
         meets_conditions = self.work.disturbances is not None
         simulates_steps = self.work.simulates_steps
-        while not state.is_done() and state.goes_on:
+        while not state.is_done() and state.goes_on():
             if hits.next_repair_s <= progress.now_s:
                 yield from self.restarter.hand_back()
             if state.plan is not strategy.plan():
@@ -252,7 +252,7 @@ class Training:
         strategy, optimizer = self.strategy, state.optimizer
         identifies = machines.identifies_failures
         self._book_detection(outcome)
-        while state.goes_on:
+        while self.state.goes_on():
             if repairs == self._most_restarts:
                 state.restarts_since_save = repairs
                 break
@@ -294,7 +294,7 @@ class Training:
                 self._book_all_reduce(outcome, step.costs)
                 return True
             self._book_detection(outcome)
-        if state.goes_on:
+        if self.state.goes_on():
             yield from self.restarter.restart()
         return False
 

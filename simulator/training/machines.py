@@ -9,8 +9,8 @@ a shared cluster take the places, and the cluster gets the failed ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heapify, heapreplace
 from math import inf
 from typing import NamedTuple
@@ -29,14 +29,6 @@ class MachineCount(NamedTuple):
     standing_by: int
     free: int
     under_repair: int
-
-
-@dataclass(slots=True)
-class _Absence:
-    """A dropped group: it returns from `not_before_s` on, once its places are filled."""
-
-    not_before_s: float  # In seconds of simulated time.
-    places: Collection[int]  # Places that were vacant when it left.
 
 
 class Machines:
@@ -62,7 +54,8 @@ class Machines:
         self._free = None if free is None else Reserve(free, work.repair_s)
         # For each vacant place, when its failed machine is repaired.
         self._vacant: dict[int, float] = {}
-        self._dropped: dict[int, _Absence] = {}
+        # For each dropped group, from when on it returns if its places are filled.
+        self._dropped: dict[int, float] = {}
         self._spare_groups_ready_s = [0.0] * work.spare_groups
         # Places that the last failures have vacated, and when these were noticed.
         self._newly_vacant: list[int] = []
@@ -71,7 +64,8 @@ class Machines:
         # in a wait for machines, or in a restart.
         self._counted_ahead: set[Failure] = set()
         self._noticed: set[Failure] = set()
-        self._was_waited_for = False
+        # Whether machines of the failures noticed last were replaced in a wait.
+        self._were_waited_for = False
         self._starts_in_place = rules.transient == "in-place"
         self._processes_failed = False
         self.is_counted = work.standbys > 0 or free is not None
@@ -102,7 +96,10 @@ class Machines:
         """
         lost: dict[Failure, list[int]] = {}
         self._noticed_s = self._state.progress.now_s
-        for failure in sorted({*struck} - self._counted_ahead, key=_in_time):
+        noticed = {*struck}
+        if not at_once:
+            self._were_waited_for = not noticed.isdisjoint(self._counted_ahead)
+        for failure in sorted(noticed - self._counted_ahead, key=_in_time):
             if not self._state.rules.stops_machine(failure):
                 continue
             from_s = failure.time_s if at_once or self._tracks_components else self._noticed_s
@@ -132,7 +129,6 @@ class Machines:
         for failure in dict.fromkeys(struck):
             places = lost.get(failure, [])
             if failure in self._counted_ahead:
-                self._was_waited_for = True
                 replaced.add(failure)
             elif self._sends_standbys and places and self._standbys.ready(now_s) >= len(places):
                 self._fill_from(self._standbys, places, now_s, work.replenish_s)
@@ -141,6 +137,11 @@ class Machines:
                 self._newly_vacant += places
         self._state.progress.standby_failures = self._standbys.failures
         return {group for group, one in zip(missing, struck, strict=True) if one in replaced}
+
+    @property
+    def has_vacant_places(self) -> bool:
+        """Whether a machine of the job is under repair and not replaced yet."""
+        return bool(self._vacant)
 
     def return_repaired(self, now_s: float) -> None:
         """Put machines that are repaired at `now_s`, in seconds, back in their own places."""
@@ -165,21 +166,19 @@ class Machines:
 
         Standbys have taken the places of the groups `replaced`.
         """
-        work, layout = self._state.work, self._state.work.layout
+        work = self._state.work
         # The recovery may have filled places.
         for place in self._vacant.keys() & self._newly_vacant:
             self._vacant[place] += diagnosed_s - self._noticed_s
         self._newly_vacant = []
         for group in dropped:
-            places = range(group, group + 1) if layout is None else layout.hosts_of_group(group)
-            vacant = [at for at in places if at in self._vacant]
             standby_s = work.standby_s if group in replaced else 0.0
-            self._dropped[group] = absence = _Absence(diagnosed_s + standby_s, vacant)
-            self._replace(absence, diagnosed_s)
+            self._dropped[group] = diagnosed_s + standby_s
+            self._replace(group, diagnosed_s)
 
     def drop_at_start(self, group: int, returns_s: float) -> None:
         """Note that a group was dropped before the start; it returns from then on, in seconds."""
-        self._dropped[group] = _Absence(returns_s, ())
+        self._dropped[group] = returns_s
 
     def begin_in_repair(self, failures: Iterable[Failure]) -> list[Failure]:
         """Let standbys have replaced machines before the start; return the failures they have not.
@@ -198,35 +197,55 @@ class Machines:
                 left.append(failure)
         return left
 
-    def _replace(self, absence: _Absence, now_s: float) -> None:
-        """Fill the vacant places of a dropped group from a reserve or a shared cluster."""
-        work, places = self._state.work, [at for at in absence.places if at in self._vacant]
+    def _vacant_places(self, group: int) -> list[int]:
+        """Return the vacant places of a group; failures of others may have vacated some later."""
+        layout = self._state.work.layout
+        places = range(group, group + 1) if layout is None else layout.hosts_of_group(group)
+        return [at for at in places if at in self._vacant]
+
+    def _reserves(self) -> Iterator[tuple[Reserve, float, float | None]]:
+        """Yield the reserves for dropped groups, each with the seconds until its machines run.
+
+        The last value is when used machines are replaced, if not by the failed ones.
+        """
+        work = self._state.work
+        if self._sends_standbys:
+            yield self._standbys, work.standby_s, work.replenish_s
+        if self._free is not None:
+            yield self._free, work.replacement_s, None
+
+    def _replace(self, group: int, now_s: float) -> None:
+        """Fill the vacant places of a dropped group, unless its own machines are ready sooner."""
+        places = self._vacant_places(group)
         if not places:
             return
-        if self._sends_standbys and self._standbys.ready(now_s) >= len(places):
-            self._fill_from(self._standbys, places, now_s, work.replenish_s)
-            absence.not_before_s = now_s + work.standby_s
-        elif self._free is None:
+        for reserve, starts_s, again_s in self._reserves():
+            is_sooner = not is_over(self._complete_s(group), now_s + starts_s)
+            if is_sooner and reserve.ready(now_s) >= len(places):
+                self._fill_from(reserve, places, now_s, again_s)
+                self._dropped[group] = now_s + starts_s
+                return
+        if self._free is None:
+            other_s = now_s + self._state.work.replacement_s
             for place in places:
-                self._vacant[place] = min(self._vacant[place], now_s + work.replacement_s)
-        elif self._free.ready(now_s) >= len(places):
-            self._fill_from(self._free, places, now_s)
-            absence.not_before_s = now_s + work.replacement_s
+                self._vacant[place] = min(self._vacant[place], other_s)
 
-    def _complete_s(self, absence: _Absence) -> float:
+    def _complete_s(self, group: int) -> float:
         """Return when a dropped group is complete if nothing else fills its places, in seconds."""
-        repaired_s = (self._vacant.get(at, -inf) for at in absence.places)
-        return max(absence.not_before_s, max(repaired_s, default=-inf))
+        repaired_s = (self._vacant[at] for at in self._vacant_places(group))
+        return max(self._dropped[group], max(repaired_s, default=-inf))
 
     @property
     def next_return_s(self) -> float:
         """When a dropped group may return, in seconds; infinite if none is dropped."""
         times_s = [inf]
-        for absence in self._dropped.values():
-            vacant = sum(at in self._vacant for at in absence.places)
-            reserves = [self._standbys] if self._sends_standbys else []
-            reserves += [self._free] if self._free is not None else []
-            times_s += [self._complete_s(absence), *(one.next_ready_s(vacant) for one in reserves)]
+        for group in self._dropped:
+            complete_s, vacant = self._complete_s(group), len(self._vacant_places(group))
+            times_s.append(complete_s)
+            for reserve, starts_s, _ in self._reserves():
+                ready_s = reserve.next_ready_s(vacant)
+                if ready_s + starts_s < complete_s:
+                    times_s.append(ready_s)
         if self._dropped and self._spare_groups_ready_s:
             times_s.append(self._spare_groups_ready_s[0])
         return min(times_s)
@@ -234,17 +253,17 @@ class Machines:
     def take_back(self) -> tuple[int, ...]:
         """Put complete groups, or spare groups, into the places of dropped ones; return these."""
         now_s, spares_s, back = self._state.progress.now_s, self._spare_groups_ready_s, []
-        for group, absence in sorted(self._dropped.items()):
-            if self.is_counted:
-                self._replace(absence, now_s)
-            complete_s = self._complete_s(absence)
+        self.return_repaired(now_s)
+        for group in sorted(self._dropped):
+            self._replace(group, now_s)
+            complete_s = self._complete_s(group)
             if not is_over(complete_s, now_s):
                 if not (spares_s and is_over(spares_s[0], now_s)):
                     continue
                 # Once repaired, the dropped group is a spare one.
                 heapreplace(spares_s, complete_s)
-            for place in absence.places:
-                self._vacant.pop(place, None)
+            for place in self._vacant_places(group):
+                del self._vacant[place]
             del self._dropped[group]
             back.append(group)
         return tuple(back)
@@ -288,19 +307,20 @@ class Machines:
         """
         state, begun_s = self._state, self._state.progress.now_s
         self.return_repaired(begun_s)
+        was_waited_for = self._were_waited_for and not self._vacant
         self._fill_from(self._standbys, [*self._vacant], begun_s, state.work.replenish_s)
         state.progress.standby_failures = self._standbys.failures
-        was_waited_for, self._was_waited_for = self._was_waited_for, False
+        self._were_waited_for = False
         if not (self._vacant or was_waited_for):
             return needed
         needed, free = needed.without_standbys(), self._free
         if free is None:
             self._vacant.clear()
-            return needed
-        self._fill_from(free, [*self._vacant], begun_s)
-        lost = 0
-        while self._vacant and state.goes_on:
-            if lost >= state.work.give_up_after_restarts:
+        else:
+            self._fill_from(free, [*self._vacant], begun_s)
+        failures = 0
+        while free is not None and self._vacant and state.goes_on():
+            if failures >= state.work.give_up_after_restarts:
                 # Machines fail faster than they are repaired.
                 state.restarts_since_save = state.work.give_up_after_restarts
                 break
@@ -309,7 +329,7 @@ class Machines:
             ready_s = min(own_s, self._standbys.next_ready_s(), free.next_ready_s())
             if ready_s > now_s:
                 state.spend(cause, (yield Stall((), ready_s - now_s)))
-                lost += yield from self.lose_unnoticed(up, now_s)
+                failures += yield from self.lose_unnoticed(up, now_s)
             ready_s = max(ready_s, now_s)
             self.return_repaired(ready_s)
             self._fill_from(self._standbys, [*self._vacant], ready_s, state.work.replenish_s)
@@ -323,11 +343,12 @@ class Machines:
     ) -> Generator[Phase, Outcome, int]:
         """Take the failures of groups that no step has shown, after a time in seconds.
 
-        Returns the number of machines that are lost.
+        Returns their number, with those of machines that are under repair already.
         """
         outcome = yield Inquiry(tuple(groups), since_s)
-        lost = self.lose({*outcome.struck} - self._noticed, at_once=True)
-        return sum(map(len, lost.values()))
+        unnoticed = {*outcome.struck} - self._noticed
+        self.lose(unnoticed, at_once=True)
+        return len(unnoticed)
 
 
 def _in_time(failure: Failure) -> tuple[float, int]:

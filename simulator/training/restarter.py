@@ -173,14 +173,16 @@ class Restarter:
         at the start.
         """
         state, machines = self._state, self._machines
-        fills_places = needed.replaces_hardware and state.strategy.restart_replaces
-        counts_machines = machines.is_counted and fills_places
+        replaces = state.strategy.restart_replaces
+        counts_machines = machines.is_counted and replaces
+        if counts_machines:
+            yield from machines.lose_unnoticed(up)
+        machines.return_repaired(state.progress.now_s)
+        if replaces and machines.has_vacant_places:
+            # More than the processes has failed.
+            needed = replace(needed, replaces_hardware=True)
         recovery = needed
-        if not fills_places:
-            machines.return_repaired(state.progress.now_s)
-        else:
-            if counts_machines:
-                yield from machines.lose_unnoticed(up)
+        if replaces and needed.replaces_hardware:
             recovery = yield from machines.fill_places(needed, "restart", up)
         struck: list[Failure] = []
         while True:
@@ -200,7 +202,7 @@ class Restarter:
             launched_s, up = state.progress.now_s, state.members
             recovery = yield from machines.fill_places(needed, "restart", up)
             # Machines that were available at once have started with the others.
-            if state.progress.now_s <= launched_s or not state.goes_on:
+            if state.progress.now_s <= launched_s or not state.goes_on():
                 return struck
 
     def _load(self, saved: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:

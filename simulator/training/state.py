@@ -55,6 +55,8 @@ class TrainingState:
         Whether the next step cannot be executed together with others.
     due_step, due_s : float
         Nothing is due at the end of a step before this step and before this time, in seconds.
+    limit_s : float
+        When the job ends at the latest, in seconds of simulated time.
     saves_every : int
         Steps between checkpoints if nothing else can be due; else 0.
     """
@@ -94,8 +96,8 @@ class TrainingState:
         is_plain = not (self.memory.slots or self.memory.holds_last_step)
         self.policy = work.checkpoint_policy
         self.saves_every = self.policy.every_steps if is_plain else 0
-        self._enough = work.steps - _ROUNDING
         self.limit_s = inf if work.time_limit_s is None else work.time_limit_s
+        self._enough = work.steps - _ROUNDING
         self.step = StepPhases(self.plan, work)
         self.step = self.step_phases()
 
@@ -121,9 +123,8 @@ class TrainingState:
         """The groups that take part in the next step."""
         return self.strategy.plan().members
 
-    @property
     def goes_on(self) -> bool:
-        """Whether the job has time left and has not given up."""
+        """Return whether the job has time left and has not given up."""
         gives_up = self.restarts_since_save >= self.work.give_up_after_restarts
         return self.progress.now_s < self.limit_s and not gives_up
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.failure_model import mean_under_repair
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.job.step_times import simulated_traffic
+from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.phases import Outcome, Phase
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate
@@ -33,17 +36,29 @@ SERVERS = [
 
 
 class CountedTraining(Training):
-    """A training that counts its machines after every phase."""
+    """A training that counts its machines after every phase, and the repairs of failed ones."""
 
     def loop(self) -> Generator[Phase, Outcome, None]:
-        loop, state = super().loop(), self.state
-        before = sum(self.machines.count(0.0))
+        loop, state, lose = super().loop(), self.state, self.machines.lose
+        before, least_s = sum(self.machines.count(0.0)), list[float]()
+
+        def lose_and_note(
+            struck: Iterable[Failure], *, at_once: bool = False
+        ) -> dict[Failure, list[int]]:
+            lost = lose(struck, at_once=at_once)
+            for failure, places in lost.items():
+                # No repair begins before its failure.
+                least_s.extend([failure.time_s + self.machines.repair_s(failure)] * len(places))
+            return lost
+
+        self.machines.lose = lose_and_note  # type: ignore[method-assign]
         phase = next(loop)
         while True:
             outcome = yield phase
             now = self.machines.count(state.progress.now_s)
             assert min(now) >= 0
             assert sum(now) == before, (state.progress.now_s, now)
+            assert now.under_repair >= sum(end_s > state.progress.now_s for end_s in least_s)
             try:
                 phase = loop.send(outcome)
             except StopIteration:
@@ -156,3 +171,93 @@ def test_a_crash_of_the_whole_jobs_software_costs_the_same_under_all_schemes(
     as_checkpoints = resolve(load_scenario("llama3-70b-hgx", [*keys, "strategy.name=checkpoint"]))
     assert record["restarts"] == 1
     assert record["restart_s"] == pytest.approx(as_checkpoints.durations.restart_s())
+
+
+# Four groups of three servers of eight GPUs, in scale-up domains of two servers.
+GROUPS_OF_THREE = [
+    *("job.groups=4", "job.gpus=96", "job.parameter_bytes=1e9", "job.compute_jitter=0"),
+    *("~model.name", "times.compute_s=10", "times.all_reduce_s=1", "times.checkpoint_write_s=1"),
+    *("checkpoint.interval_steps=5", "job.steps=100", "~times.restart_s", "~failures.mtbf_s"),
+    *("failures.trace_span_s=1e9", "failures.gpus_per_domain=16", "recovery.detect_s=0"),
+    "recovery.hardware=reschedule",
+]
+
+
+def run_traced(folder: Path, rows: list[str], *keys: str) -> Record:
+    """Run the job of groups of three servers with the failures of `rows`."""
+    return run(
+        load_scenario("llama3-70b-hgx", [*GROUPS_OF_THREE, *traced(folder, *rows), *keys]), 0
+    )
+
+
+def test_a_dropped_group_waits_for_machines_that_fail_after_it_was_dropped(tmp_path: Path) -> None:
+    """Host 2 of the dropped group 0 fails with host 3 of group 1: both return when it is repaired.
+
+    Host 0 is repaired at about 220 s, host 2 at about 660 s.
+    """
+    keys = ["strategy.name=replica-drop", "rejoin.when=at-checkpoint", "recovery.free_machines=0"]
+    rows = ["20,host-0,hardware,,,200", "60,domain-1,hardware,,,600"]
+    both = run_traced(tmp_path, rows, *keys)
+    first = run_traced(tmp_path, ["20,host-0,hardware,,,200"], *keys)
+    # In a step with two of four groups, half of its time is degraded.
+    assert both["rejoined"] == 2
+    assert both["degraded_s"] - first["degraded_s"] > 0.4 * 600
+
+
+def test_a_group_takes_no_free_machine_if_its_own_is_ready_sooner(tmp_path: Path) -> None:
+    """A free machine starts after 500 s, and the repair lasts 200 s."""
+    keys = ["strategy.name=replica-drop", "rejoin.when=at-checkpoint"]
+    keys += ["recovery.reschedule_s=500"]
+    rows = ["20,host-0,hardware,,,200"]
+    none, one = (run_traced(tmp_path, rows, *keys, f"recovery.free_machines={n}") for n in (0, 1))
+    assert one["rejoined"] == 1
+    assert one["time_s"] == none["time_s"]
+
+
+def test_a_machine_that_fails_during_a_restart_in_place_is_repaired(tmp_path: Path) -> None:
+    """The job waits 5,000 s for it, as it does for one that fails between restarts."""
+    keys = ["strategy.name=checkpoint", "recovery.free_machines=0", "recovery.transient=in-place"]
+    software = "60,host-0,software,,,"
+    alone = run_traced(tmp_path, [software], *keys)
+    assert 20.0 < alone["restart_s"] < 60.0
+    both = run_traced(tmp_path, [software, "90,host-3,hardware,,,5000"], *keys)
+    assert both["restart_s"] == pytest.approx(5000.0 + 18.0 + alone["restart_s"], abs=20.0)
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "warm-standby", "replica-drop"])
+def test_a_job_whose_machines_fail_faster_than_they_are_repaired_gives_up(scheme: str) -> None:
+    """Each minute one of eight servers fails, and repairs last eleven days."""
+    keys = [*SERVERS, f"strategy.name={scheme}", "job.steps=60", "failures.mtbf_s=60"]
+    keys += ["rejoin.repair_s=1e6", "job.give_up_after_restarts=50"]
+    record = run(load_scenario("llama3-70b-hgx", keys), 0)
+    assert record["completed_steps"] < 60
+    assert record["time_s"] < 2e6
+
+
+@pytest.mark.parametrize(("component", "machines"), [("group-1", 1), ("domain-1", 2), ("job", 12)])
+def test_a_failure_stops_as_many_machines_as_the_mean_under_repair_counts(
+    component: str, machines: int, tmp_path: Path
+) -> None:
+    rows = [f"20,{component},hardware,,,500"]
+    keys = ["strategy.name=checkpoint", "recovery.free_machines=0"]
+    question = resolve(
+        load_scenario("llama3-70b-hgx", [*GROUPS_OF_THREE, *traced(tmp_path, *rows), *keys])
+    )
+    mean = mean_under_repair(question.scenario, question.failures)
+    assert mean == pytest.approx(machines * 500 / 1e9)
+    job, strategy = question.job(0), question.strategy()
+    training = CountedTraining(job.work, job.rules, strategy)
+    most = 0
+    lose = training.machines.lose
+
+    def lose_and_count(
+        struck: Iterable[Failure], *, at_once: bool = False
+    ) -> dict[Failure, list[int]]:
+        nonlocal most
+        lost = lose(struck, at_once=at_once)
+        most = max(most, training.machines.count(training.progress.now_s).under_repair)
+        return lost
+
+    training.machines.lose = lose_and_count  # type: ignore[method-assign]
+    simulate(training, ReplayEngine(job))
+    assert most == machines
