@@ -144,12 +144,16 @@ def _pair(two: Floats) -> tuple[float, float]:
 def _is_tied(row: Floats, first: Floats) -> bool:
     """Return whether samples do not separate costs from the first's: both of shape (samples,).
 
-    They tie if the paired interval of their mean difference contains 0, or if the difference is at
-    most `INDIFFERENCE` of the first's expected cost.
+    They tie if the difference is at most `INDIFFERENCE` of the first's expected cost. They also tie
+    if the paired interval of their mean difference contains 0, unless the row is surely later at
+    most samples. A few very late samples widen that interval, and are no reason for a tie.
     """
     lead = interval_of((row - first).tolist())
-    close = abs(lead.mean) <= INDIFFERENCE * float(first.mean())
-    return close or lead.low <= 0.0 <= lead.high
+    if abs(lead.mean) <= INDIFFERENCE * float(first.mean()):
+        return True
+    later = float((row > first).sum()) + 0.5 * float((row == first).sum())
+    least_share, _ = interval_of_proportion(later, len(row))
+    return lead.low <= 0.0 <= lead.high and least_share <= 0.5
 
 
 def value_of_information(costs: SimulatedCosts) -> list[Information]:

@@ -17,6 +17,13 @@ from pydantic import Field
 
 _DEFAULT_PRESET = "scalable"
 _MTBF = "failures.mtbf_s"
+_KIND_OF = {
+    "failures.kinds.slow_found_s": "slow",
+    "failures.kinds.retry_s": "flap",
+    "failures.kinds.hang_timeout_s": "hang",
+    "failures.kinds.migrate_s": "planned",
+}
+"""The kind of failure without which a key has no effect."""
 _CHOSEN_LATER = ("strategy.name", "protection.name", "failures.rate")
 
 
@@ -81,6 +88,13 @@ def _is_of_preset(dotted: str, scenario: Scenario) -> bool:
 def _is_idle(dotted: str, scenario: Scenario) -> bool:
     if dotted == _MTBF and scenario.failures.model == "trace":
         return True
+    if scenario.failures.model == "mix" and dotted in _KIND_OF:
+        # Importing the reader of mixes takes time, and few scenarios need it.
+        from faultline.experiments.config.mix_file import load_mix
+
+        causes = load_mix(scenario.failures.mix or "llama3").cause
+        if all(cause.kind != _KIND_OF[dotted] for cause in causes):
+            return True
     return unmet_condition(path_of(dotted), scenario, _CHOSEN_LATER) is not None
 
 

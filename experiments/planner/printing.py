@@ -21,6 +21,7 @@ _MANY_GPU_HOURS = 1e5
 _WIDER_THAN_ANY = 10_000
 _LEAST_WIDTHS = {"scheme": 11, "state kept by": 8}
 _OF_WIDE_TABLES = ("ratio", "predicted", "error")
+_OF_CLOSED_FORMS = ("scheme", "state kept by", "r", "every", "predicted")
 _TIED = "≈"
 """Marks the rows of choices that the seeds do not separate."""
 
@@ -46,14 +47,16 @@ def print_plan(
         lines = plan.lines if all_lines else plan.first_of_schemes()
         table = choices_table(plan, price_per_gpu_hour, lines, advice.undecided)
         unbounded = console.options.update(max_width=_WIDER_THAN_ANY)
-        if console.measure(table, options=unbounded).maximum > console.width:
+        brief = console.measure(table, options=unbounded).maximum > console.width
+        if brief:
             table = choices_table(plan, price_per_gpu_hour, lines, advice.undecided, brief=True)
         console.print(table)
         if more := len(plan.lines) - len(lines):
-            _print_line(console, f"--all prints {more:,} more choices of the same schemes")
+            choices = "choice" if more == 1 else "choices"
+            _print_line(console, f"--all prints {more:,} more {choices} of the same schemes")
         if any(_is_among(line, advice.undecided) for line in lines):
             _print_line(console, f"{_TIED} tied: choices of the advice that seeds do not separate")
-        for text in _notes(plan):
+        for text in _notes(plan, brief=brief):
             _print_line(console, text)
     for text in (*left_out_texts(plan), *map(optimised_text, optimised)):
         _print_line(console, text)
@@ -114,12 +117,15 @@ def choices_table(
     """Return a row for each choice of a plan, or for those shown; with a price, with its cost.
 
     Rows of tied lines are marked. A brief table fits into 80 columns: it has neither the ratio nor
-    the prediction.
+    the prediction, or only the prediction if nothing was simulated.
     """
     lines = plan.lines if shown is None else shown
     rows = [_cells(plan, line, price_per_gpu_hour, _is_among(line, tied)) for line in lines]
-    left_out = _OF_WIDE_TABLES if brief else ()
-    names = [name for name in (rows[0] if rows else ()) if name not in left_out]
+    names = list(rows[0]) if rows else []
+    if brief and any(line.simulated is not None for line in plan.lines):
+        names = [name for name in names if name not in _OF_WIDE_TABLES]
+    elif brief:
+        names = [name for name in names if name in _OF_CLOSED_FORMS]
     columns = [
         {"header": name, "min_width": _LEAST_WIDTHS[name]}
         if name in _LEAST_WIDTHS
@@ -187,21 +193,20 @@ def _half(interval: Interval, form: str) -> str:
     return f" ± {format((interval.high - interval.low) / 2, form)}"
 
 
-def _notes(plan: Plan) -> Iterator[str]:
-    """Yield the meaning of the columns, a sentence each."""
-    yield (
-        "every: time from one checkpoint, or snapshot in memory, to the next; goodput: share of "
-        "the time in useful training; ratio: time over that without failures and redundancy"
-    )
+def _notes(plan: Plan, *, brief: bool) -> Iterator[str]:
+    """Yield the meaning of the columns, a sentence each; of those of a brief table, if it is."""
     verified = [line.simulated for line in plan.lines if line.simulated is not None]
+    goodput = "; goodput: share of the time in useful training" if verified or not brief else ""
+    ratio = "" if brief else "; ratio: time over that without failures and redundancy"
+    yield f"every: time from one checkpoint, or snapshot in memory, to the next{goodput}{ratio}"
     if verified:
         whole, steps = plan.situation.scenario.job.steps, verified[0].steps
         length = "the whole job" if steps == whole else f"{steps:,} of {whole:,} steps"
         most, least = max(len(each.ratios) for each in verified), len(plan.seeds)
         seeds = f"{least} to {most} seeds" if most > least else f"{most} seeds"
         seeds = "1 seed" if most == 1 else seeds
-        first = plan.situation.unit
-        yield f"{first} to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
+        first = plan.situation.unit if brief else f"{plan.situation.unit} to ratio"
+        yield f"{first}: simulated over {length}, {seeds}, mean ± half the 95 % interval"
         if any(line.finished and line.factor != 1.0 for line in plan.lines):
             yield (
                 f"choices that were decided early have fewer than {most} seeds; their times are "
@@ -246,6 +251,8 @@ def _notes(plan: Plan) -> Iterator[str]:
             "memory: recoveries per simulated job that did not fit into GPU memory, so that the "
             f"scheme recovered otherwise or restarted: {times}"
         )
+    if brief and verified:
+        return
     yield (
         f"predicted: {plan.situation.unit} by closed forms; - if they do not hold: schemes that "
         "continue with broken groups or readmit them before a restart, jobs that have few restarts "

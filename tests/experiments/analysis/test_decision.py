@@ -146,6 +146,16 @@ def test_one_candidate_has_no_value_of_information() -> None:
     assert value_of_information(costs_of(design, 100.0 + design.values[:, 0])) == []
 
 
+def test_a_candidate_that_is_later_at_each_sample_does_not_tie() -> None:
+    """One very late sample makes the interval of the mean difference contain 0."""
+    design = normal_design(1, samples=16)
+    first = 100.0 + design.values[:, 0]
+    late = 1.5 * first
+    late[3] += 3000.0
+    _, second = judge(costs_of(design, first, late))
+    assert (second.regret.low < 0.0, second.tied) == (True, False)
+
+
 def test_candidates_within_the_indifference_zone_tie() -> None:
     design = normal_design(1, samples=64)
     row = 100.0 + design.values[:, 0]

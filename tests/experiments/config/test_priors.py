@@ -58,10 +58,17 @@ def test_a_stated_prior_replaces_the_shipped_one() -> None:
 def test_keys_without_effect_have_no_prior() -> None:
     assert "failures.shape" not in _keys()
     assert "failures.shape" in _keys(**{"failures.distribution": "weibull"})
-    assert "failures.kinds.retry_s" in _keys(**{"failures.model": "mix"})
+    assert "failures.kinds.correlated_excess" in _keys(**{"failures.model": "mix"})
     assert "failures.mtbf_s" in _keys(**{"failures.model": "mix"})
     assert "recovery.standby_s" not in _keys()
     assert "recovery.standby_s" in _keys(**{"recovery.preset": "standby"})
+
+
+def test_a_key_of_a_kind_that_the_mix_lacks_has_no_prior() -> None:
+    """A mix that is fitted to a log of Slurm has neither flaps nor hangs."""
+    of_kinds = {"failures.kinds.retry_s", "failures.kinds.hang_timeout_s"}
+    assert not of_kinds & _keys(**{"failures.model": "mix", "failures.mix": "llama3"}).keys()
+    assert of_kinds <= _keys(**{"failures.model": "mix", "failures.mix": "llama3-kinds"}).keys()
 
 
 def test_a_preset_states_its_own_prices() -> None:

@@ -266,6 +266,16 @@ def test_a_narrow_terminal_has_names_and_numbers_whole(unverified: Plan) -> None
         assert "storage" in table
         assert "…" not in table
         assert ("2.500" in table) == has_ratio
+        # Notes explain the columns that are shown.
+        assert [note in text for note in ("ratio:", "predicted:")] == [has_ratio] * 2
+
+
+def test_a_narrow_terminal_has_the_predictions_if_nothing_is_simulated(unverified: Plan) -> None:
+    screen = StringIO()
+    print_plan(Console(file=screen, width=80), unverified, advise(unverified), ())
+    (header,) = [line for line in screen.getvalue().splitlines() if "state kept by" in line]
+    assert header.split()[-1] == "predicted"
+    assert "predicted:" in screen.getvalue()
 
 
 def test_rows_of_choices_that_tie_are_marked(unverified: Plan) -> None:
