@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
@@ -24,28 +26,30 @@ def test_dropped_groups_return_as_the_source_of_the_scheme_has_it() -> None:
         assert stated.under("spare", "storage").rejoin.when == when
 
 
-@pytest.mark.parametrize(
-    ("scheme", "keys", "is_repaired"),
-    [
-        ("replica-drop", {}, False),
-        ("replica-drop", {"recovery.shortage": "wait"}, True),
-        ("replica-drop", {"times.restart_s": 60.0}, True),
-        ("replica-drop", {"rejoin.when": "at-restart"}, True),
-        ("spare", {}, False),
-        ("spare", {"rejoin.when": "at-restart"}, True),
-        ("ntp", {"rejoin.when": "at-checkpoint"}, True),
-    ],
-)
-def test_a_shared_cluster_fills_the_place_of_a_dropped_group_as_in_a_restart(
-    scheme: str, keys: dict[str, object], is_repaired: bool
-) -> None:
+JOB = {
+    **{"model.name": "stated", "job.gpus": 32_768, "restart.readers": None},
+    **{"times.compute_s": 50.0, "times.all_reduce_s": 1.0, "times.checkpoint_write_s": 9.0},
+    **{"strategy.name": "replica-drop", "strategy.redundancy": 1},
+}
+
+
+def test_a_shared_cluster_fills_the_place_of_a_dropped_group_as_in_a_restart() -> None:
     """Repairs take 4 days there, and a restart on other machines a quarter of an hour."""
-    times = {"times.compute_s": 50.0, "times.all_reduce_s": 1.0, "times.checkpoint_write_s": 9.0}
-    job = {"model.name": "stated", "job.gpus": 32_768, "restart.readers": None, **times}
-    settings = {"strategy.name": scheme, "strategy.redundancy": 1, **job, **keys}
-    question = resolve(load_scenario("head-to-head", settings))
-    restart = recovery_prices(question.scenario)
-    elsewhere_s = restart.duration_s(RESTART) - restart.detect_s
-    assert 600.0 < elsewhere_s < 1_200.0 or is_repaired
-    expected_s = question.scenario.rejoin.repair_s if is_repaired else elsewhere_s
-    assert question.job(0).work.repair_s == pytest.approx(expected_s)
+    question = resolve(load_scenario("head-to-head", JOB))
+    restart, work = recovery_prices(question.scenario), question.job(0).work
+    assert work.repair_s == 4 * 86_400.0
+    assert work.replacement_s == pytest.approx(restart.duration_s(RESTART) - restart.detect_s)
+    assert 600.0 < work.replacement_s < 1_200.0
+
+
+def test_a_stated_restart_of_a_shared_cluster_replaces_a_dropped_group_in_its_time() -> None:
+    work = resolve(load_scenario("head-to-head", {**JOB, "times.restart_s": 60.0})).job(0).work
+    assert work.replacement_s == 60.0
+
+
+def test_a_cluster_of_its_own_replaces_a_dropped_group_by_free_machines_alone() -> None:
+    """The platform has none; a stated restart brings machines for restarts only."""
+    own = {**JOB, "recovery.shortage": "wait"}
+    assert resolve(load_scenario("head-to-head", own)).job(0).work.free_machines == 0
+    stated = resolve(load_scenario("head-to-head", {**own, "times.restart_s": 60.0})).job(0).work
+    assert (stated.free_machines, stated.replacement_s) == (None, inf)

@@ -171,7 +171,8 @@ def test_a_role_is_taken_without_standbys(hardware: str, tmp_path: Path) -> None
     record = run(load_scenario("llama3-70b-hgx", [*JOB, *keys, *failing]), 0)
     phases = explained("warm-standby", *keys)
     assert phases["launch"] > 0.0
-    assert record["reconfigure_s"] == pytest.approx(sum(phases.values()), rel=1e-6)
+    # A repair begins with the failure, which is noticed at the end of the step.
+    assert record["reconfigure_s"] == pytest.approx(sum(phases.values()), abs=record["step_s"])
 
 
 def test_a_gpu_is_detected_as_one() -> None:
