@@ -13,10 +13,13 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.uncertain import Prior, check_priors
 from faultline.platforms.toml_lines import load_toml
+from faultline.simulator.failures.failure import STOPPING, stops_machine
 from pydantic import Field
 
 _DEFAULT_PRESET = "scalable"
-_MTBF = "failures.mtbf_s"
+_MTBF, _REPAIR = "failures.mtbf_s", "rejoin.repair_s"
+_NEED_REPAIR = STOPPING | {"slow", "planned"}
+"""Kinds of failure after which a machine may be repaired."""
 _KIND_OF = {
     "failures.kinds.slow_found_s": "slow",
     "failures.kinds.retry_s": "flap",
@@ -88,11 +91,15 @@ def _is_of_preset(dotted: str, scenario: Scenario) -> bool:
 def _is_idle(dotted: str, scenario: Scenario) -> bool:
     if dotted == _MTBF and scenario.failures.model == "trace":
         return True
-    if scenario.failures.model == "mix" and dotted in _KIND_OF:
+    if scenario.failures.model == "mix" and (dotted in _KIND_OF or dotted == _REPAIR):
         # Importing the reader of mixes takes time, and few scenarios need it.
         from faultline.experiments.config.mix_file import load_mix
 
         causes = load_mix(scenario.failures.mix or "llama3").cause
+        if dotted == _REPAIR:
+            transient = scenario.recovery.transient
+            broken = [one for one in causes if stops_machine(one.kind, one.level, transient)]
+            return all(one.repair is not None for one in broken if one.kind in _NEED_REPAIR)
         if all(cause.kind != _KIND_OF[dotted] for cause in causes):
             return True
     return unmet_condition(path_of(dotted), scenario, _CHOSEN_LATER) is not None

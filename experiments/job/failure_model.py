@@ -95,6 +95,13 @@ def mean_repair_s(scenario: Scenario, model: FailureModel) -> float:
     return float(np.average(repairs_s, weights=machines_per_s))
 
 
+def mean_machine_life_s(scenario: Scenario, model: FailureModel) -> float:
+    """Return the mean time until a machine of the job fails, in seconds."""
+    machines_per_s, _ = _machine_losses(scenario, model)
+    failing_per_s = float(machines_per_s.sum())
+    return job_layout(scenario).components("host") / failing_per_s if failing_per_s else NEVER_S
+
+
 def mean_under_repair(scenario: Scenario, model: FailureModel) -> float:
     """Return the mean number of machines under repair, if all failed ones are replaced at once.
 

@@ -29,6 +29,7 @@ from faultline.experiments.job.durations import (
 from faultline.experiments.job.failure_model import (
     failure_model,
     job_layout,
+    mean_machine_life_s,
     mean_repair_s,
     reactions_of,
     stated_mtbf_s,
@@ -263,8 +264,8 @@ class ResolvedJob:
 
     def _standby_lives(self, seed: int) -> Iterator[float]:
         """Yield exponential lifetimes of standbys, with the mean of the job's machines."""
-        layout, drawn = job_layout(self.scenario), stream(seed, Purpose.STANDBY_LIVES)
-        mean_s = self.failures.mtbf_s * layout.gpus / layout.gpus_per_host
+        drawn = stream(seed, Purpose.STANDBY_LIVES)
+        mean_s = mean_machine_life_s(self.scenario, self.failures)
         while True:
             yield float(drawn.exponential(mean_s))
 

@@ -71,6 +71,13 @@ def test_a_key_of_a_kind_that_the_mix_lacks_has_no_prior() -> None:
     assert of_kinds <= _keys(**{"failures.model": "mix", "failures.mix": "llama3-kinds"}).keys()
 
 
+def test_a_repair_that_each_cause_states_has_no_prior() -> None:
+    """The mix llama3 states all repairs; independent failures have the scenario's."""
+    llama3 = {"failures.model": "mix", "failures.mix": "llama3"}
+    assert "rejoin.repair_s" in _keys()
+    assert "rejoin.repair_s" not in _keys(**llama3)
+
+
 def test_a_preset_states_its_own_prices() -> None:
     assert {"recovery.launch_s", "recovery.communicator_s"} <= _keys().keys()
     assert (

@@ -8,6 +8,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.failure_model import (
     failure_model,
+    mean_machine_life_s,
     mean_repair_s,
     mean_under_repair,
 )
@@ -54,6 +55,8 @@ def test_each_cause_counts_with_its_own_repair(
     model = failure_model(scenario)
     assert mean_under_repair(scenario, model) == pytest.approx(under_repair)
     assert mean_repair_s(scenario, model) == pytest.approx(repair_days * DAY_S)
+    failing_per_day = 3.0 if transient == "replaced" else 2.0
+    assert mean_machine_life_s(scenario, model) == pytest.approx(1000 / failing_per_day * DAY_S)
 
 
 def test_independent_failures_have_the_repair_of_the_scenario() -> None:
