@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.failure_model import corruptions_per_s, job_layout
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
@@ -153,8 +153,8 @@ def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
     """Return a job at a redundancy, with the stated intervals or the best by plain forms.
 
     An open interval is long enough that each snapshot is complete before the next. Checkpoints on
-    storage serve only the few restarts that lose the state in memory; their whole write counts as
-    their cost, because it shares the network and the storage with the job.
+    storage serve only restarts that lose the state in memory, or that find it corrupt; their whole
+    write counts as their cost, because it shares the network and the storage with the job.
     """
     changed = replace(resolved, redundancy=redundancy)
     scenario, protected, costs = resolved.scenario, resolved.protected, resolved.costs()
@@ -171,7 +171,12 @@ def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
     lost = loss_in_restart(protected.protection, scenario, resolved.failures, window_s)
     persist = protected.persist_cost
     cost_s = persist.stall_s + (persist.lag_s if protected.protection.peers else 0.0)
-    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=cost_s)
+    needed_per_s = lost / costs.mtbf_s
+    if not scheme.compares:
+        # The scheme masks failures, but no corruption.
+        corrupt_per_s = corruptions_per_s(scenario, resolved.failures)
+        needed_per_s += corrupt_per_s * scheme.masked_failures()
+    rarer = replace(costs, mtbf_s=1.0 / needed_per_s if needed_per_s else inf, save_s=cost_s)
     complete = ceil(persist.lag_s / step_s)
     checkpoints = stated or max(scheme.best_interval_steps(rarer), complete, 1)
     return replace(changed, interval_steps=checkpoints, snapshot_interval_steps=snapshots)

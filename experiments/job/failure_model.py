@@ -95,6 +95,16 @@ def mean_repair_s(scenario: Scenario, model: FailureModel) -> float:
     return float(np.average(repairs_s, weights=machines_per_s))
 
 
+def corruptions_per_s(scenario: Scenario, model: FailureModel) -> float:
+    """Return how often silent corruption begins in the whole job, in 1/s."""
+    if isinstance(model, CauseMix):
+        corrupting = (one.rate_per_gpu_s for one in model.mixed if one.kind == "corrupt")
+        return sum(corrupting) * job_layout(scenario).gpus
+    if isinstance(model, Trace):
+        return sum(one.kind == "corrupt" for one in model.disturbing) / model.span_s
+    return 0.0
+
+
 def mean_machine_life_s(scenario: Scenario, model: FailureModel) -> float:
     """Return the mean time until a machine of the job fails, in seconds."""
     machines_per_s, _ = _machine_losses(scenario, model)

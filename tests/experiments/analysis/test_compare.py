@@ -396,7 +396,7 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
 def test_json_has_what_the_table_of_the_sweep_has(directory: Path, cli: Cli) -> None:
     printed = cli.json(directory, "--baseline", "spare")
     assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
-    assert printed["notes"] == []
+    assert all(note.startswith("Machines: ") for note in printed["notes"])
     assert len(printed["settings"]) == 4
     frame = pd.read_parquet(directory / "table.parquet")
     for row in printed["settings"]:
@@ -519,4 +519,5 @@ def test_events_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
     frame = read_sweep(tmp_path / "sweep").frame
     assert any(name.startswith("events_by_cause.") for name in frame.columns)
     assert varied_axes(frame) == ["strategy.redundancy"]
-    assert make_report(frame, "time_to_train_ratio").notes == []
+    (machines,) = make_report(frame, "time_to_train_ratio").notes
+    assert machines.startswith("Machines: failed machines are replaced within the restart")

@@ -208,3 +208,28 @@ def test_a_long_explanation_is_not_silent(
     assert main(["explain-recovery", "llama3-70b-hgx", "--schemes", "checkpoint"]) == 0
     assert named == ["measuring the transfers of recoveries on the platform"]
     assert "restart" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("scheme", "redundancy"), [("checkpoint", 1), ("replica-drop", 1)])
+def test_storage_beside_memory_is_written_as_often_as_corruption_needs(
+    scheme: str, redundancy: int, tmp_path: Path
+) -> None:
+    """After corruption only a state on storage is known to be sound, whatever the scheme masks."""
+    mix = tmp_path / "mix.toml"
+    corrupt = '[[cause]]\nname = "{}"\nlevel = "gpu"\nkind = "corrupt"\nlasts = "2h"\n'
+    crash = '[[cause]]\nname = "crash"\nlevel = "gpu"\nkind = "software"\n'
+    rate = "per_1000_node_days = {}\n"
+
+    def interval_s(per_1000_node_days: float) -> float:
+        causes = (
+            crash + rate.format(5.0) + corrupt.format("silent") + rate.format(per_1000_node_days)
+        )
+        mix.write_text(f'source = "chosen"\n{causes}', encoding="utf-8")
+        keys = [f"strategy.name={scheme}", f"strategy.redundancy={redundancy}"]
+        keys += ["protection.name=just-in-time", "failures.model=mix", f'failures.mix="{mix}"']
+        keys += ["failures.clock=renewal", "~failures.mtbf_s", "times.checkpoint_write_s=60"]
+        question = resolve(load_scenario("spare-sound", keys))
+        return question.interval_steps * question.ideal_step_s
+
+    # Four times as much corruption: half the period, by Young's formula.
+    assert interval_s(0.01) == pytest.approx(interval_s(0.04) * 2, rel=0.1)
