@@ -8,6 +8,8 @@ from faultline.experiments.job.failure_model import mean_repair_s, mean_under_re
 from faultline.experiments.job.resolved_job import awaits_repairs
 from faultline.simulator.failures.models import FailureModel
 
+_LONG_HOURS = 48.0
+
 
 def machines_text(scenario: Scenario, failures: FailureModel) -> str:
     """Return the source of replacement machines, and how many are under repair on average."""
@@ -20,7 +22,9 @@ def machines_text(scenario: Scenario, failures: FailureModel) -> str:
 def _source(scenario: Scenario, failures: FailureModel) -> str:
     """Return the source of replacement machines, their number, and what follows after these."""
     standbys, free = standbys_of(scenario), free_machines_of(scenario)
-    repair = f"for repairs ({mean_repair_s(scenario, failures) / 3600:,.3g} h each, on average)"
+    hours = mean_repair_s(scenario, failures) / 3600.0
+    lasting = f"{hours:,.2f} hours" if hours < _LONG_HOURS else f"{hours / 24:,.2f} days"
+    repair = f"for repairs ({lasting} each, on average)"
     if awaits_repairs(scenario):
         return f"no machine is on standby and none is free: a restart waits {repair}"
     size = f"of {gpus_per_machine(scenario)} GPUs"
