@@ -57,7 +57,7 @@ def grid_text(grid: Mapping[str, Any]) -> str:
 
 
 def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
-    """Return versions, seeds, engine and the digest of the code."""
+    """Return versions, seeds, engine, the digest of the code, and the source of machines."""
     rows = {
         "Sweep planned by": f"Faultline {manifest['faultline']}",
         "Runs simulated by": f"Faultline {_values(frame, 'version') or 'unknown'}; "
@@ -65,10 +65,11 @@ def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
         "Page written by": f"Faultline {own_version()}",
         "Engine": str(manifest["engine"]),
         "Seeds": ", ".join(map(str, manifest["seeds"])),
+        "Failed machines": " ".join(machines_notes(frame)) or "unknown",
     }
     return table_of(
         "provenance-table",
-        "Versions and seeds",
+        "Versions, seeds and machines",
         (text("name", "name"), text("value", "value", "prose")),
         [{"name": name, "value": value} for name, value in rows.items()],
     )
@@ -94,4 +95,4 @@ def notices(sweep: Sweep) -> tuple[str, ...]:
         sentences.append(f"{files} ignored: damaged, or not of this sweep.")
     if sweep.frame["code"].nunique() > 1:
         sentences.append("These runs were simulated by different versions of Faultline's code.")
-    return (*sentences, *caveats(sweep.frame), *machines_notes(sweep.frame))
+    return (*sentences, *caveats(sweep.frame))
