@@ -123,14 +123,21 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[int]) -> None:
-    """Draw goodput at one rate of failures: a row per scheme, below a row that names the size."""
-    block = len(labels) + 1
+def _rows_of(cells: pd.DataFrame) -> list[tuple[int, str]]:
+    """Return a row per number of GPUs, without a label, and per scheme simulated there."""
+    return [
+        (gpus, label)
+        for gpus, of_size in cells.groupby("gpus")
+        for label in ("", *dict.fromkeys(of_size.label))
+    ]
+
+
+def _draw_rate(axis: Axes, cells: pd.DataFrame, rows: Sequence[tuple[int, str]]) -> None:
+    """Draw goodput at one rate of failures, in these rows."""
     for one in cells.itertuples():
         look, has_kinds = look_of(one.label.partition(",")[0]), one.failing == KINDS
         # Different heights, so that neither hides the other.
-        row = sizes.index(one.gpus) * block + 1 + labels.index(one.label)
-        place = row + (-0.18 if has_kinds else 0.18)
+        place = rows.index((one.gpus, one.label)) + (-0.18 if has_kinds else 0.18)
         width = 4 if has_kinds else 1.2
         axis.hlines(place, one.low, one.high, color=pale(look.colour, 0.4), linewidth=width)
         fill = look.colour if has_kinds else "white"
@@ -139,12 +146,13 @@ def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[i
         )
     axis.xaxis.set_major_formatter(PercentFormatter(1))
     names = []
-    for number, gpus in enumerate(sizes):
-        axis.axhspan(number * block - 0.5, number * block + 0.5, color="#f0f0f0", zorder=0)
-        names.append(f"{gpus:,} GPUs")
-        for label in labels:
-            scheme, _, protection = label.partition(",")
+    for place, (gpus, label) in enumerate(rows):
+        scheme, _, protection = label.partition(",")
+        if label:
             names.append(look_of(scheme).label + (f",{protection}" if protection else ""))
+            continue
+        axis.axhspan(place - 0.5, place + 0.5, color="#f0f0f0", zorder=0)
+        names.append(f"{gpus:,} GPUs")
     name_rows(axis, range(len(names)), names)
 
 
@@ -155,13 +163,13 @@ def draw_scale(cells: pd.DataFrame) -> Figure:
     rate.
     """
     grid = cells[cells.variant == ""]
-    sizes, rates = sorted(grid.gpus.unique()), list(dict.fromkeys(grid.rate))
-    labels = {rate: list(dict.fromkeys(grid.label[grid.rate == rate])) for rate in rates}
-    heights = [len(labels[rate]) + 1 for rate in rates]
+    rates = list(dict.fromkeys(grid.rate))
+    rows = {rate: _rows_of(grid[grid.rate == rate]) for rate in rates}
+    heights = [len(rows[rate]) for rate in rates]
     figure, axes = plt.subplots(
         len(rates),
         2,
-        figsize=(9.2, 0.2 * len(sizes) * sum(heights) + 1.4),
+        figsize=(9.2, 0.2 * sum(heights) + 1.4),
         height_ratios=heights,
         sharex=True,
         sharey="row",
@@ -169,7 +177,7 @@ def draw_scale(cells: pd.DataFrame) -> Figure:
     for beside, rate in zip(axes, rates, strict=True):
         mine = grid[grid.rate == rate]
         for axis, excess in zip(beside, sorted(mine.excess.unique()), strict=True):
-            _draw_rate(axis, mine[mine.excess == excess], labels[rate], sizes)
+            _draw_rate(axis, mine[mine.excess == excess], rows[rate])
             axis.set_title(f"{rate}'s rate" + (f", bursts of {EXCESS:g}" if excess else ""))
         for text in beside[0].get_yticklabels():
             text.set_fontweight("bold" if text.get_text().endswith("GPUs") else "normal")
