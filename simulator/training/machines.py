@@ -23,7 +23,7 @@ from faultline.strategies.recovery import Recovery
 
 
 class MachineCount(NamedTuple):
-    """Machines by where they are; standbys and free machines under repair count as such."""
+    """Machines by where they are; those of a reserve that are under repair count there."""
 
     in_job: int
     standing_by: int
@@ -60,9 +60,9 @@ class Machines:
         # Places that the last failures have vacated, and when these were noticed.
         self._newly_vacant: list[int] = []
         self._noticed_s = 0.0
-        # Failures that the last step has shown, and those counted before any step has shown them:
-        # in a wait for machines, or in a restart.
+        # Failures counted before any step has shown them: in a wait for machines, or in a restart.
         self._counted_ahead: set[Failure] = set()
+        # Failures that the last step has shown.
         self._noticed: set[Failure] = set()
         # Whether machines of the failures noticed last were replaced in a wait.
         self._were_waited_for = False
