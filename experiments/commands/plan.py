@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any
 
 from faultline.experiments.commands.output import (
+    PAGES,
+    check_ending,
     check_output,
     print_json,
     progress_of,
@@ -53,6 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish a job."""
     names, prices = arguments.scenarios, arguments.prices
     if arguments.page is not None:
+        check_ending("--page", arguments.page, *PAGES)
         check_output("--page", arguments.page)
     if len(names) > 1:
         _check_for_several(arguments)

@@ -13,6 +13,7 @@ from faultline.experiments.analysis.platform_phases import PhaseChange, compare_
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, rate_text
 from faultline.experiments.commands.output import (
+    check_ending,
     check_figure,
     explained,
     pairs_table,
@@ -64,6 +65,7 @@ _SPEC_ONLY = (
 
 def execute_generate(arguments: argparse.Namespace) -> None:
     """Write the XML of a spec."""
+    check_ending("-o", arguments.output, ".xml")
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     if arguments.plane:
         spec = rail_plane(spec)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.durations import free_machines_of, gpus_per_machine, standbys_of
 from faultline.experiments.job.failure_model import mean_repair_s, mean_under_repair
@@ -22,9 +24,7 @@ def machines_text(scenario: Scenario, failures: FailureModel) -> str:
 def _source(scenario: Scenario, failures: FailureModel) -> str:
     """Return the source of replacement machines, their number, and what follows after these."""
     standbys, free = standbys_of(scenario), free_machines_of(scenario)
-    hours = mean_repair_s(scenario, failures) / 3600.0
-    lasting = f"{hours:,.2f} hours" if hours < _LONG_HOURS else f"{hours / 24:,.2f} days"
-    repair = f"for repairs ({lasting} each, on average)"
+    repair = f"for repairs ({_lasting_text(scenario, mean_repair_s(scenario, failures))})"
     if awaits_repairs(scenario):
         return f"no machine is on standby and none is free: a restart waits {repair}"
     size = f"of {gpus_per_machine(scenario)} GPUs"
@@ -38,3 +38,11 @@ def _source(scenario: Scenario, failures: FailureModel) -> str:
     shortage = scenario.recovery.shortage
     shared = scenario.recovery.price("hardware") if shortage == "wait" else shortage
     return f"{first}a shared cluster replaces failed machines (recovery.shortage = {shared!r})"
+
+
+def _lasting_text(scenario: Scenario, repair_s: float) -> str:
+    """Return how long a repair takes, and the key that says so, if it is the same for all."""
+    hours = repair_s / 3600.0
+    lasting = f"{hours:,.2f} hours" if hours < _LONG_HOURS else f"{hours / 24:,.2f} days"
+    is_of_key = math.isclose(repair_s, scenario.rejoin.repair_s)
+    return f"{lasting} each, {'rejoin.repair_s' if is_of_key else 'on average'}"

@@ -12,8 +12,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.step_times import step_time_of
-from faultline.experiments.planner.advice import Advice, plan_data
-from faultline.experiments.planner.plan import make_plan
 from faultline.experiments.planner.situation import (
     choices_of,
     read_situation,
@@ -24,7 +22,7 @@ from faultline.experiments.planner.verification import (
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 
-from tests.experiments.planner.small_jobs import SMALL, STATED, STORAGE, small
+from tests.experiments.planner.small_jobs import STATED, small
 
 
 def test_days_count_the_simulated_step_time() -> None:
@@ -70,21 +68,12 @@ def test_a_note_says_why_failures_are_rarer_than_those_of_the_mix() -> None:
     assert not any("switch-or-cable" in text for text in stated.assumptions)
 
 
-@pytest.mark.parametrize(
-    ("settings", "note"),
-    [
-        (("job.groups=1",), "The job uses 32 of the platform's 256 GPUs: 7 more groups would fit."),
-        (
-            ("recovery.hardware=standby", "recovery.standbys=40"),
-            "40 standbys are 40 more than the platform has machines beside the job's.",
-        ),
-        (("~job.steps",), "100,000 steps are the default: state job.tokens or job.steps"),
-    ],
-)
-def test_a_note_says_what_was_hardly_meant(settings: tuple[str, ...], note: str) -> None:
-    assert any(note in text for text in read_situation("llama3-70b-hgx", settings).assumptions)
-    usual = read_situation("llama3-70b-hgx", ("job.groups=8", "job.steps=300"))
-    assert not any(note in text for text in usual.assumptions)
+def test_a_note_says_what_was_hardly_meant() -> None:
+    notes = "\n".join(read_situation("llama3-70b-hgx", ("job.groups=1", "~job.steps")).assumptions)
+    assert "uses 32 of the platform's 256 GPUs: 7 more groups would fit." in notes
+    assert "100,000 steps are the default: state job.tokens or job.steps" in notes
+    usual = read_situation("llama3-70b-hgx", ("job.groups=8", "job.steps=300")).assumptions
+    assert not any("would fit" in text or "the default: state" in text for text in usual)
 
 
 def test_a_stated_mean_time_between_failures_is_kept() -> None:
@@ -136,21 +125,6 @@ def test_a_setting_without_effect_on_a_plan_is_refused(
         read_situation("spare-sound", settings, mtbf_s=mtbf_s)
 
 
-def test_a_setting_of_one_scheme_or_protection_is_accepted() -> None:
-    read_situation("spare-sound", (*SMALL, "protection.interval_steps=5"))
-    read_situation("spare-sound", (*SMALL, "strategy.name=spare", "strategy.redundancy=2"))
-
-
-def test_a_platform_that_is_too_small_is_generated_at_the_size_of_the_job() -> None:
-    cluster = ("platform.file=hgx-h100", "job.groups=8")
-    grown = read_situation("spare-sound", (*STATED, *cluster, "job.gpus=512"))
-    assert any("hgx-h100 with 64 domains" in text for text in grown.assumptions)
-    # Its state has a place in host memory: the 256 GPUs that are shipped have no node 63.
-    choices_of(grown, "checkpoint", "gemini")
-    own = read_situation("spare-sound", (*STATED, *cluster, "job.gpus=256"))
-    assert not any("The platform" in text for text in own.assumptions)
-
-
 def test_spare_groups_are_paid_for() -> None:
     parts_down = small(gpus=3000)
     paid = small("rejoin.when=at-checkpoint", "rejoin.spare_groups=3", gpus=3000)
@@ -191,18 +165,10 @@ def test_a_plan_prints_the_restart_time_of_the_closed_forms() -> None:
         question = choices_of(situation, "checkpoint", "storage")[0].question
         expected_s = question.restart_s + situation.durations.load_s
         assert situation.restart_s == pytest.approx(expected_s)
-        assert (
-            situation.restart_s
-            == plan_data(
-                make_plan(situation, ["checkpoint"], STORAGE, (0,), 0), Advice(None, None, (), "")
-            )["restart_s"]
-        )
-    mean_s = filled.restart_s - shared.restart_s
     (explained,) = explained_recoveries(filled.scenario_of("checkpoint", "storage"), ["checkpoint"])
     assert isinstance(explained, ExplainedRecovery)
     assert explained.duration_s == pytest.approx(filled.restart_s)
-    assert mean_s > filled.scenario.rejoin.repair_s
-    assert "days each, on average" in filled.machines
+    assert filled.restart_s - shared.restart_s > filled.scenario.rejoin.repair_s
 
 
 def test_a_platform_file_smaller_than_the_job_is_refused(tmp_path: Path) -> None:
