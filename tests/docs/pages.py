@@ -1,4 +1,4 @@
-"""The fenced blocks, commands and numbers of the documentation's pages."""
+"""The fenced blocks and commands of the documentation's pages."""
 
 from __future__ import annotations
 
@@ -31,15 +31,6 @@ def snippets(language: str | None = None) -> Iterator[Snippet]:
             if language in (None, block[1]):
                 line = text.count("\n", 0, block.start()) + 1
                 yield Snippet(f"{page.name}:{line}", block[1], block[2])
-
-
-def numbers(page: str, sentence: str) -> list[float]:
-    """Return the numbers that the groups of a pattern match in a page without line breaks."""
-    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    matches = re.findall(sentence, text)
-    assert len(matches) == 1, (page, sentence, matches)
-    groups = matches[0] if isinstance(matches[0], tuple) else matches
-    return [float(number) for number in groups]
 
 
 def page(name: str) -> str:

@@ -6,25 +6,14 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.child_processes import output_of_python
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.system
+
 EXAMPLES = ROOT / "docs" / "examples"
-
-
-def script(name: str) -> Path:
-    return EXAMPLES / f"{name}.py"
-
-
-def test_every_script_is_run() -> None:
-    """Here or in `test_examples_of_pages`."""
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
-        "first_run",
-        "lean_on",
-        "own_scheme",
-        "sweep_and_plot",
-        "whole_copies",
-    }
 
 
 def test_types_of_every_script() -> None:
@@ -32,7 +21,7 @@ def test_types_of_every_script() -> None:
 
 
 def test_first_run(tmp_path: Path) -> None:
-    printed = output_of_python(script("first_run"), cwd=tmp_path)
+    printed = output_of_python(EXAMPLES / "first_run.py", cwd=tmp_path)
     (failures,) = re.findall(r"(\d+) failures", printed)
     assert int(failures) > 0
     (slower,) = re.findall(r"replication takes ([\d.]+) times", printed)
@@ -40,13 +29,14 @@ def test_first_run(tmp_path: Path) -> None:
 
 
 def test_sweep_and_plot(tmp_path: Path) -> None:
-    assert "paired by seed" in output_of_python(script("sweep_and_plot"), cwd=tmp_path)
+    printed = output_of_python(EXAMPLES / "sweep_and_plot.py", cwd=tmp_path)
+    assert "paired by seed" in printed
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_own_scheme(tmp_path: Path) -> None:
     """It passes the check of schemes, and the command of its docstring runs it."""
-    output_of_python(script("own_scheme"), cwd=tmp_path)
+    output_of_python(EXAMPLES / "own_scheme.py", cwd=tmp_path)
     text = (EXAMPLES / "own_scheme.py").read_text(encoding="utf-8")
     (command,) = re.findall(r"^faultline (.*)$", text, re.MULTILINE)
     short = ("--set", "job.groups=24", "--set", "job.steps=100")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +13,15 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.plugins.skeleton import write_scheme_package
-from faultline.simulator.contract import Contract
 from faultline.strategies.base import Continue, Hit, StrategyOptions, WipeOut
 from faultline.strategies.recovery import Move
-from faultline.strategies.registry import all_protections
 from faultline.testing import check_scheme
 
-from tests.docs.pages import ROOT, blocks, page
+from tests.docs.pages import ROOT, blocks
 from tests.simulator.helpers import replayed
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
+pytestmark = pytest.mark.system
 
 
 def example(name: str, block: int = 0) -> Any:
@@ -69,38 +68,10 @@ def test_a_scheme_with_pipelines_does_on_both_engines() -> None:
     check_scheme(script("lean_on").LeanOn)
 
 
-def test_mirrors_of_a_page_keep_the_contract() -> None:
-    scheme = example("adding-a-scheme").Buddies(24, 2, StrategyOptions())
-    contract = Contract(scheme, 24)
-    scheme._plan = example("adding-a-scheme", 1).plan
-    assert contract.replanned().mirrors[0].every_steps == 50
-
-
-def test_runs_of_a_page_name_the_scheme_that_it_shows() -> None:
-    """Else they run that of the scenario."""
-    runs = re.findall(r"^faultline .*\brun .*$", page("adding-a-scheme.md"), re.MULTILINE)
-    named = [re.findall(r"strategy\.name=([\w-]+)", run) for run in runs]
-    assert named == [["buddies"], ["buddies"], ["twin-pairs"], ["buddies"]]
-
-
 def test_a_new_package_begins_with_the_example(tmp_path: Path) -> None:
     write_scheme_package("buddies", tmp_path)
     written = (tmp_path / "faultline_buddies" / "__init__.py").read_text(encoding="utf-8")
     assert blocks("adding-a-scheme.md", "python")[0] == f"# strategies/buddies.py\n{written}"
-
-
-def test_a_scheme_trains_through_failures() -> None:
-    settings = ["job.groups=24", "job.steps=200", *NOTHING_MEASURED]
-    job = resolve(load_scenario("spare-sound", settings)).job(seed=0)
-    progress = replayed(job, example("adding-a-scheme").Buddies(24, 2, StrategyOptions()))
-    assert progress.completed_steps == 200
-    assert progress.restarts > 0
-    assert progress.reorderings > 0
-
-
-def test_every_protection_has_its_row() -> None:
-    for name in all_protections():
-        assert f"\n| `{name}`" in page("protection.md")
 
 
 def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:

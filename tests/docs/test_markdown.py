@@ -13,7 +13,6 @@ from markdown_it.token import Token
 from tests.docs.pages import PAGES
 
 PARSER = MarkdownIt("commonmark").enable("table")
-BROKEN_TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |\n\n| 3 | 4 |\n"
 
 
 def faults(text: str) -> Iterator[str]:
@@ -49,17 +48,3 @@ def _uneven_rows(lines: list[str], table: Token) -> Iterator[str]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_tables_and_blocks_of_a_page_are_whole(path: Path) -> None:
     assert list(faults(path.read_text(encoding="utf-8"))) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        (BROKEN_TABLE, "line 5: a row outside of a table"),
-        ("| a | b |\n| --- | --- |\n| 1 | 2 | 3 |\n", "line 3: 3 cells below 2"),
-        ("```text\nx\n        ```\n\nend\n", "line 1: the block is not closed"),
-        ("```\nx\n    ```\n```\n", "line 1: a fence inside of the block"),
-        ("text\n\\```\n    ```\n", "line 1: a fence outside of a block"),
-    ],
-)
-def test_faults_are_found(text: str, fault: str) -> None:
-    assert fault in list(faults(text))

@@ -19,9 +19,7 @@ import reproductions
 
 from tests.child_processes import output_of_python
 
-
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
+pytestmark = pytest.mark.system
 
 
 def test_the_page_of_what_is_reproduced_is_that_of_the_tests() -> None:

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Write the numbers of the pages that come from published tables.
+
+.ci/page_numbers.py
+
+A number or a table of a page stands between ``<!--=NAME-->`` and ``<!--/-->``. This script computes
+all of them into ``results/published/numbers.json``, and fills the pages from that file. `make
+publish` calls it at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.figures.palette import title_of
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+from faultline.experiments.studies.head_to_head.figures import name_of
+from faultline.experiments.studies.head_to_head.maps import JOBS, MAPS_OF
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED = ROOT / "results" / "published"
+FILE = PUBLISHED / "numbers.json"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_SPAN = re.compile(r"<!--=(\w[\w-]*\.[\w.-]+)-->(.*?)<!--/-->", re.DOTALL)
+_LEAST_SHARE = 0.05
+"""Of a map's cells: schemes with a smaller share are left out."""
+
+
+def _table(name: str) -> pd.DataFrame:
+    return pd.read_csv(PUBLISHED / f"{name}.csv")
+
+
+def _minutes(seconds: float) -> str:
+    """Return a time in hours and minutes, as ``1 h 45 min``."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes)
+    return " ".join(parts) or "0 min"
+
+
+def step_times() -> Iterator[tuple[str, str]]:
+    """Yield how well published steps are predicted."""
+    table = _table("step-time")
+    mine = table[~table.fitted & table.error.notna()].drop_duplicates("case")
+    yield "rows", f"{len(mine)}"
+    for name, errors in (("ours", mine.error.abs()), ("constant", mine.constant.abs())):
+        yield f"{name}-mean", f"{100 * errors.mean():.1f} %"
+        yield f"{name}-within-10", f"{(errors <= 0.1).sum()}"
+    ranged = mine[mine.low != mine.high]
+    yield "ranged", f"{len(ranged)}"
+    yield "ranged-held", f"{ranged.published.between(ranged.low, ranged.high).sum()}"
+    long = table.set_index(["case", "unit"]).loc["A3 16384 131K"]
+    rate, step = long.loc["TFLOP/s"], long.loc["s"]
+    yield "long-rates", f"{rate.simulated:.0f} and {rate.high:.0f} TFLOP/s"
+    yield "long-steps", f"{step.simulated:.1f} and {step.low:.1f} s"
+    yield "long-context", f"{100 * step.context_s / step.step_s:.1f} %"
+    yield "errors", _errors_table()
+    cases = table.drop_duplicates("case").set_index("case")
+    for system in ("Megatron-LM", "MegaScale"):
+        row = cases.loc[f"A4 8192 {system}"]
+        collided = (row.step_s + row.data_parallel_s) / row.published - 1.0
+        yield f"{system}-exchange", f"{row.data_parallel_s:.2f} s"
+        yield f"{system}-collided", f"{100 * row.error:.1f} into {100 * collided:.1f} %"
+
+
+def _errors_table() -> str:
+    lines = [
+        "| table | rows | mean | goal | worst | goal | worst row | mean at a constant rate |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |",
+    ]
+    for row in _table("step-time-errors").itertuples():
+        goals = ["" if pd.isna(goal) else f"{goal:.1f}" for goal in (row.mean_goal, row.worst_goal)]
+        lines.append(
+            f"| {row.section} | {row.rows} | {row.mean:.1f} | {goals[0]} | {row.worst:.1f} "
+            f"| {goals[1]} | {row.worst_case} | {row.constant:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def crossings() -> Iterator[tuple[str, str]]:
+    """Yield at which rate checkpoints alone begin to train sooner."""
+    table = _table("failure-rates-crossings")
+    known = table[(table.seldom == "checkpoint") & (table.rules == "spare-sound")]
+    known = known.set_index(["distribution", "groups", "often"])
+    lines = [
+        "| failures | N | over SPARe | closed forms | over replication | closed forms |",
+        "| --- | ---: | --- | --- | --- | --- |",
+    ]
+    for distribution in ("weibull", "exponential"):
+        for groups in (200, 600, 1000):
+            cells = []
+            for often in ("spare", "replication"):
+                row = known.loc[(distribution, groups, often)]
+                span = f"{_minutes(row.low_s)} to {_minutes(row.high_s)}"
+                cells += [f"{_minutes(row.mtbf_s)} ({span})", _minutes(row.closed_form_s)]
+            name = distribution.title() if distribution == "weibull" else distribution
+            lines.append(f"| {name} | {groups} | {' | '.join(cells)} |")
+    yield "table", "\n".join(lines)
+
+
+def rejoining() -> Iterator[tuple[str, str]]:
+    """Yield SPARe's ratio without and with groups that rejoin, and that of checkpoints alone."""
+    table = _table("failure-rates").set_index(["rules", "distribution", "groups", "mtbf_s"])
+    mine = table.loc[("spare-sound", "weibull", 200)].set_index("strategy", append=True)
+    ratios = mine.time_to_train_ratio
+    for name, rate_s in (("5min", 300.0), ("2h", 7200.0), ("3h", 10_800.0), ("1d", 86_400.0)):
+        spare, rejoined = ratios[rate_s, "spare"], ratios[rate_s, "spare-rejoining"]
+        yield name, f"{spare:.2f} to {rejoined:.2f}"
+        yield f"{name}-checkpoint", f"{ratios[rate_s, 'checkpoint']:.2f}"
+
+
+def head_to_head() -> Iterator[tuple[str, str]]:
+    """Yield ratios of all schemes in all settings, and shares of the maps."""
+    yield "ratios", _ratios_table()
+    yield "maps", _maps_table()
+    layers = _table("head-to-head-layers").sort_values("x")
+    of_layers = [f"{row.ratio:.3f} with {row.x:.0f}" for row in layers.itertuples()]
+    yield "oobleck-layers", ", ".join(of_layers)
+
+
+def _ratios_table() -> str:
+    columns = {
+        "calm, queue": ("settings", 0, 0),
+        "calm, standbys": ("settings", 0, 1),
+        "today, queue": ("settings", 1, 0),
+        "today, standbys": ("settings", 1, 1),
+        "storm, queue": ("settings", 2, 0),
+        "storm, standbys": ("settings", 2, 1),
+        "60 s": ("stalls", 60, 0),
+        "180 s": ("stalls", 180, 0),
+        "300 s": ("stalls", 300, 0),
+        "interleaved, queue": ("interleaved", 4, 0),
+        "interleaved, standbys": ("interleaved", 4, 1),
+    }
+    best = {
+        name: _table(f"head-to-head-{name}").groupby(["scheme", "x", "y"]).ratio.min()
+        for name in ("settings", "stalls", "interleaved")
+    }
+    fits = _table("head-to-head-settings").query("x == 1").groupby("scheme").fits_memory.any()
+    order = best["settings"].loc[:, 1, 1].sort_values().index
+    lines = [f"| scheme | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
+    for scheme in order:
+        cells = []
+        for plane, x, y in columns.values():
+            ratio = best[plane].get((scheme, x, y))
+            digits = 2 if plane == "settings" and x == 2 else 3
+            cells.append("" if ratio is None else f"{ratio:.{digits}f}")
+        name = name_of(scheme).removesuffix("*") + ("" if fits[scheme] else " (does not fit)")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _maps_table() -> str:
+    """Return the schemes with 5 % of a map's cells and more, and how sure they are."""
+    cells = _table("head-to-head-maps")
+    columns = max(MAPS_OF.values(), key=len)
+    lines = [f"| job | {' | '.join(columns)} |", f"|{' --- |' * (1 + len(columns))}"]
+    for job, title in JOBS.items():
+        entries = []
+        for name in columns:
+            mine = cells[(cells.job == job) & (cells["map"] == name)]
+            entries.append(_map_cell(mine) if len(mine) else "")
+        lines.append(f"| {title} | {' | '.join(entries)} |")
+    return "\n".join(lines)
+
+
+def _map_cell(cells: pd.DataFrame) -> str:
+    shares = cells.best.str.partition("/")[0].value_counts(normalize=True)
+    schemes = ", ".join(
+        f"{title_of(str(scheme))} {100 * share:.0f} %"
+        for scheme, share in shares.items()
+        if share >= _LEAST_SHARE
+    )
+    return f"{schemes} ({100 * cells.probability.mean():.0f} %)"
+
+
+def recoveries() -> Iterator[tuple[str, str]]:
+    """Yield how long recoveries short of a restart take in the job of the head-to-head."""
+    schemes = ["spare", "replica-drop", "mecefo", "oobleck"]
+    took_s = {
+        (one.scheme, one.event): one.duration_s
+        for one in explained_recoveries(load_scenario("head-to-head"), schemes)
+        if isinstance(one, ExplainedRecovery) and one.recovery != "restart"
+    }
+    yield "range", f"{min(took_s.values()):.0f} to {max(took_s.values()):.0f} s"
+    for scheme in ("spare", "mecefo", "oobleck"):
+        yield scheme, f"{took_s[scheme, 'a GPU fails']:.0f} s"
+
+
+_GROUPS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
+    "step-time": step_times,
+    "crossings": crossings,
+    "rejoining": rejoining,
+    "head-to-head": head_to_head,
+    "recovery": recoveries,
+}
+
+
+def numbers() -> dict[str, str]:
+    """Return the text of each number by its name, from the published tables."""
+    return {f"{group}.{name}": text for group, named in _GROUPS.items() for name, text in named()}
+
+
+def filled(page: str, texts: dict[str, str]) -> str:
+    """Return a page with its numbers; a KeyError names one that is unknown."""
+
+    def fill(span: re.Match[str]) -> str:
+        text = texts[span[1]]
+        inner = f"\n\n{text}\n\n" if "\n" in text else text
+        return f"<!--={span[1]}-->{inner}<!--/-->"
+
+    return _SPAN.sub(fill, page)
+
+
+def main() -> None:
+    """Write the file of numbers, and the pages."""
+    texts = numbers()
+    FILE.write_text(json.dumps(texts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        path.write_text(filled(page, texts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
