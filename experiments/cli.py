@@ -18,18 +18,15 @@ from traceback import format_exception
 from types import FrameType, TracebackType
 
 from faultline.experiments.commands.declarations import parser
-from faultline.experiments.streams import print_note, safe_streams, shown
+from faultline.experiments.streams import let_all_text_be_printed, print_note, shown
 
 _SIGPIPE_STATUS = 141
 """Exit status of a program that a closed pipe ended: 128 + SIGPIPE."""
 
 _OF_STREAMS = {
-    errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.ENXIO, errno.EPIPE,
+    errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.ENXIO, errno.EPIPE,
 }  # fmt: skip
 """Errors of writing to a stream; these carry no file name."""
-
-_LINES_AT_AN_END, _LONGEST_LINE = 100, 1_000
-"""Lines printed from the start and from the end of a traceback; characters of a line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,11 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Warnings of libraries are for developers, not for users of the command.
         warnings.simplefilter("ignore")
         logging.getLogger().addHandler(logging.NullHandler())
+    let_all_text_be_printed()
     try:
-        with safe_streams():
-            status = _run(arguments)
-            sys.stdout.flush()
-            return status
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:
         status = _SIGPIPE_STATUS
     except OSError as error:
@@ -68,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = 2
     # Discard the contents of the buffers without another error.
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
@@ -76,12 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback, escaped and shortened: a plug-in scheme may have raised it."""
-    lines = "".join(format_exception(kind, error, trace)).splitlines()
-    if len(lines) > 2 * _LINES_AT_AN_END:
-        left_out = f"... {len(lines) - 2 * _LINES_AT_AN_END:,} lines ..."
-        lines = [*lines[:_LINES_AT_AN_END], left_out, *lines[-_LINES_AT_AN_END:]]
-    sys.stderr.writelines(f"{shown(line[:_LONGEST_LINE])}\n" for line in lines)
+    """Print a traceback, escaped: its error may quote a file."""
+    sys.stderr.write(shown("".join(format_exception(kind, error, trace))))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -140,8 +133,6 @@ def _error_line(error: Exception) -> str:
     place, reason = error.filename, error.strerror
     if not place and error.errno in _OF_STREAMS:
         place = "standard output"
-    elif not place and reason == os.strerror(errno.ENOENT):
-        place, reason = "the working folder", f"{reason}; change to one that exists"
     return one_line(f"{place}: {reason}" if place else reason)
 
 

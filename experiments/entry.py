@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import re
-import resource
 
 from faultline.experiments.streams import print_note
-
-_LEAST = (
-    (resource.RLIMIT_AS, "-v (all memory)", 500_000),
-    (resource.RLIMIT_STACK, "-s (stack)", 256),
-)
-"""Below these limits, libraries written in C end the process, or wait for memory."""
 
 
 def main() -> int:
@@ -20,15 +13,8 @@ def main() -> int:
     Returns
     -------
     int
-        The command's status; 2, and one line, if a dependency is not installed, or if the limits
-        of the shell leave too little memory to import it.
+        The command's status; 2, and one line, if a dependency is not installed.
     """
-    for limit, option, least_kb in _LEAST:
-        soft_bytes = resource.getrlimit(limit)[0]
-        if 0 <= soft_bytes < least_kb * 1024:
-            problem = f"too little memory: ulimit {option} is {soft_bytes // 1024}"
-            print_note(f"{problem}; set it to {least_kb} kB or more")
-            return 2
     try:
         from faultline.experiments.cli import main as run
 

@@ -8,13 +8,9 @@ This module does not import rich, which takes long: ``--help`` is quick.
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TextIO
+from io import TextIOWrapper
 
 
 def shown(text: str) -> str:
@@ -38,29 +34,8 @@ def print_note(line: str) -> None:
     print_text(f"faultline: {line}", as_message=True)
 
 
-@contextmanager
-def safe_streams() -> Iterator[None]:
-    """Let every text be printed meanwhile, whatever the encoding of the streams.
-
-    Raises OSError if there is no standard output: a long run would end with nothing to show.
-    """
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_or_nowhere, before)
-    try:
-        if before[0] is None:
-            raise OSError(
-                errno.EBADF, "closed; send it somewhere, such as > /dev/null", "standard output"
-            )
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
-
-
-def _or_nowhere(stream: TextIO | None) -> TextIO:
-    """Return a stream that can be written to, and that has letters for everything."""
-    if stream is None:
-        # Takes the free descriptor, too, which some file of ours would get otherwise.
-        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - for good
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="backslashreplace")
-    return stream
+def let_all_text_be_printed() -> None:
+    """Let every text be printed from now on, whatever the encoding of the standard streams."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

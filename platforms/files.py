@@ -88,8 +88,6 @@ def write_file(path: Path, content: bytes | str) -> None:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
-    except ValueError as error:  # A name with a NUL.
-        raise OSError(errno.EINVAL, str(error), str(path)) from None
     except OSError as error:
         raise OSError(error.errno or errno.EIO, error.strerror, str(path)) from error
 
@@ -125,8 +123,6 @@ def check_replaceable(path: Path) -> None:
         _check_regular(path.lstat(), path)
     except FileNotFoundError:
         return
-    except ValueError as error:  # A name with a NUL.
-        raise OSError(errno.EINVAL, str(error), str(path)) from None
 
 
 def is_draft(name: str) -> bool:

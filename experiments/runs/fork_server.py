@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,11 +40,6 @@ from faultline.simulator.simgrid_engine.process import Call, fork_from_here, lea
 # Reading the memory of a process group takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25
 _BINARY_SIZE = replace(SIZE, written=("GiB", "MiB", "KiB", "B"))
-_OWN_ENTRY = Path("/proc/self")
-_KILLED = "ended by SIGKILL: perhaps the machine ran out of memory"
-# A run killed before it can have filled the memory is retried.
-_START_S = 1.0
-_STARTS = 5
 
 
 class OwnerGoneError(Exception):
@@ -96,14 +90,7 @@ def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) 
     began_s = monotonic()
     if isinstance(request.task, Point):
         request.task.read_ahead()
-    starts = 0
-    while True:
-        starts += 1
-        started_s = monotonic()
-        simulated = supervise(partial(attempt, request.task, known), assignment.limits, owner)
-        late = monotonic() - started_s > _START_S
-        if simulated.error != _KILLED or late or starts == _STARTS:
-            break
+    simulated = supervise(partial(attempt, request.task, known), assignment.limits, owner)
     wall_s = monotonic() - began_s
     if simulated.learned is not None:
         # The platform may have changed since the run; the next run reports that.
@@ -206,7 +193,8 @@ def _cause_of_end(child: int) -> str:
     if end is None or end.si_code == os.CLD_EXITED:
         return f"ended with exit status {end.si_status if end else 'unknown'} and no result"
     name = signal.Signals(end.si_status).name
-    return _KILLED if name == "SIGKILL" else f"ended by {name}"
+    reason = ": perhaps the machine ran out of memory" if name == "SIGKILL" else ""
+    return f"ended by {name}{reason}"
 
 
 def _resident_bytes(group: int) -> int:
@@ -219,12 +207,12 @@ def _resident_bytes(group: int) -> int:
 
 
 def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process]:
-    """Return the running processes of a group or session; none if /proc is unreadable.
+    """Return the running processes of a group or session.
 
     `leader_of` is `os.getpgid` or `os.getsid`.
     """
     found = []
-    for number in process_numbers() or ():
+    for number in psutil.pids():
         # It has ended, or is hidden and so belongs to another user.
         with suppress(ProcessLookupError, PermissionError, psutil.Error):
             if leader_of(number) == leader:
@@ -232,16 +220,3 @@ def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process
                 if process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
     return found
-
-
-def process_numbers() -> list[int] | None:
-    """Return the numbers of all processes, or None if /proc does not list this process.
-
-    /proc may be unmounted, unreadable, or that of another container.
-    """
-    try:
-        numbers = psutil.pids()
-        own = int(_OWN_ENTRY.readlink().name) if sys.platform == "linux" else os.getpid()
-    except (OSError, IndexError):
-        return None
-    return numbers if own == os.getpid() else None

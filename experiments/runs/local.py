@@ -15,15 +15,14 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from queue import SimpleQueue
-from socket import SHUT_RDWR, socket
 from threading import Lock
 from time import monotonic, sleep
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.fork_server import Assignment, members, process_numbers
+from faultline.experiments.runs.fork_server import Assignment, members
 from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
@@ -155,11 +154,6 @@ class ForkServer:
         `stop` is a RunAbandonedError. It is a UserError if no process can be started here, or if
         its environment differs.
         """
-        if assignment.limits.memory_bytes is not None and process_numbers() is None:
-            raise UserError(
-                "--memory-limit: the memory of runs is unknown here: /proc does not list the "
-                "processes of this machine; mount it, or leave the limit out"
-            )
         began_s = monotonic()
         for _ in range(_ATTEMPTS):
             process = self._running_process()
@@ -258,10 +252,7 @@ class _Process:
 
     def end(self) -> int:
         if not self._ended:
-            if process_numbers() is None:
-                _end_unlisted(self._process.pid, self.connection)
-            else:
-                _end_session(self._process.pid)
+            _end_session(self._process.pid)
             # Reaped last: until then no other process can have its number.
             self._process.wait()
             self._ended = True
@@ -282,16 +273,3 @@ def _end_session(leader: int) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(member.pid, request)
             sleep(0.005)
-
-
-def _end_unlisted(leader: int, connection: Connection) -> None:
-    """End a fork server without a list of processes: it ends itself if the connection closes."""
-    with socket(fileno=os.dup(connection.fileno())) as ours, suppress(OSError):
-        ours.shutdown(SHUT_RDWR)
-    deadline = monotonic() + _GRACE_S
-    while monotonic() < deadline:
-        if os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            break
-        sleep(0.005)
-    with suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.distribution import own_version
@@ -24,8 +22,6 @@ Record = dict[str, Any]
 """A flat record: column to scalar."""
 
 Kind = Literal["text", "count", "number"]
-_TYPES: dict[Kind, tuple[type, ...]] = {"text": (str,), "count": (int,), "number": (int, float)}
-_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +126,9 @@ class Column:
     value: Callable[[SimulatedRun], Any] | None = None
 
     @property
-    def types(self) -> tuple[type, ...]:
-        """The types of valid values."""
-        return _TYPES[self.kind]
-
-    @property
     def with_unit(self) -> str:
         """The label of an axis: name and unit."""
         return f"{self.label} ({self.shown_unit})" if self.shown_unit else self.label
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The least and greatest valid number.
-
-        A time by cause may be slightly negative: it is a difference with a rounding error, and
-        compute with jitter may be shorter than expected.
-        """
-        least = -_MOST if self.name.removesuffix("_s") in CAUSES else 0.0
-        return least, inf if "time_to_train_ratio" in self.name else _MOST
 
     def of(self, simulated: SimulatedRun) -> Any:
         """Return the value of a run."""
@@ -468,6 +449,8 @@ _DEFINED = (
 )
 
 COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
+REQUIRED = frozenset(name for name, one in COLUMNS.items() if not one.optional)
+"""Columns that every record has."""
 """All columns of a record by name, in order; `FAMILIES` come in between."""
 
 FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}

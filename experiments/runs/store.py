@@ -11,10 +11,9 @@ import fcntl
 import gc
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from faultline.experiments.runs.manifest import (
     seal,
     unseal,
 )
-from faultline.experiments.runs.record import COLUMNS, column
+from faultline.experiments.runs.record import REQUIRED
 from faultline.platforms.files import check_replaceable, is_draft, write_file
 
 FOLDER = "runs"
@@ -65,27 +64,18 @@ def write_run(directory: Path, run: StoredRun) -> None:
     write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
 
 
-_TYPES = [
-    {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
-    for error in (str, type(None))
-    for wall_s in (float, int)
-]
-
-
 def read_runs(
     directory: Path, requested: Manifest | frozenset[str]
 ) -> tuple[dict[str, StoredRun], dict[Path, str]]:
     """Read the requested runs of a store by name, and return why damaged files are refused.
 
-    With a plan, records that differ from it are damaged too. Other files are ignored.
+    With a plan, results are records, and need all columns of this version. Other files are ignored.
     """
     runs: dict[str, StoredRun] = {}
     damaged: dict[Path, str] = {}
-    checked: Checked = {}
-    stated: dict[str, dict[str, Any]] | None = None
+    columns: frozenset[str] = frozenset()
     if isinstance(requested, Manifest):
-        stated = requested.stated()
-        requested = frozenset(stated)
+        columns, requested = REQUIRED, frozenset(requested.run_ids)
     folder = directory / FOLDER
     if os.path.lexists(folder) and not _is_own_folder(folder):
         return runs, {folder: _NO_FOLDER}
@@ -95,8 +85,8 @@ def read_runs(
                 continue
             try:
                 run = _read(folder, name)
-                if stated is not None:
-                    _check_record(run.record, stated[run.run_id], checked)
+                if not (run.failed or columns <= run.record.keys()):
+                    raise DamagedError("lacks columns that this version has")
             except DamagedError as error:
                 damaged[folder / name] = str(error)
             else:
@@ -117,75 +107,10 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read(folder: Path, name: str) -> StoredRun:
-    content = unseal(read_own(f"{folder}/{name}"))
-    # A sweep may have 100,000 of these files, so this check must be fast.
-    if {key: type(value) for key, value in content.items() if key != "record"} not in _TYPES:
-        raise DamagedError("not the file of a run")
-    run = StoredRun(**content)
-    if (run.record is None) == (run.error is None):
-        raise DamagedError("not the file of a run")
+    run = StoredRun(**unseal(read_own(f"{folder}/{name}")))
     if name != run.run_id + _SUFFIX:
         raise DamagedError(f"is the run {run.run_id} under another name")
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The numeric columns of a kind of record, and the bounds of their values."""
-
-    names: tuple[str, ...]
-    least: tuple[float, ...]
-    most: tuple[float, ...]
-
-    def hold(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a record is within the bounds; a sweep calls this 100,000 times."""
-        values = tuple(map(record.__getitem__, self.names))
-        # Comparisons with NaN are false.
-        return all(map(le, self.least, values)) and all(map(le, values, self.most))
-
-
-Checked = dict[Any, _Bounds]
-"""Bounds of the numeric columns, by the columns and types of valid records."""
-
-
-def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> None:
-    """Refuse a record of another run, or with a value that is invalid for its column.
-
-    Columns and types are checked once per distinct shape: most records of a sweep share one.
-    """
-    if record is None:
-        return
-    if not isinstance(record, dict):
-        raise DamagedError("not the record of a run")
-    shape = (tuple(record), tuple(map(type, record.values())))
-    if shape not in checked:
-        checked[shape] = _checked_columns(record)
-    bounds = checked[shape]
-    if not bounds.hold(record):
-        for name, least, most in zip(bounds.names, bounds.least, bounds.most, strict=True):
-            if not least <= record[name] <= most:
-                raise DamagedError(f"has {record[name]!r} in {name!r}, which is out of range")
-    for name, value in stated.items():
-        if record.get(name, value) != value:
-            raise DamagedError(
-                f"has {record[name]!r:.100} in {name!r}, and {value!r:.100} was requested"
-            )
-
-
-def _checked_columns(record: Mapping[str, Any]) -> _Bounds:
-    """Return the bounds of a record; refuse missing values and values of a wrong type."""
-    bounded = []
-    for name, value in record.items():
-        defined = column(name)
-        fitting = defined.types if defined else (str, int, float, bool)
-        if value is not None and type(value) not in fitting:
-            raise DamagedError(f"has a value of a wrong type in {name[:100]!r}")
-        if value is not None and defined and defined.kind != "text":
-            bounded.append((name, *defined.bounds))
-    for name, defined in COLUMNS.items():
-        if record.get(name) is None and not defined.optional:
-            raise DamagedError(f"has no value in {name!r}")
-    return _Bounds(*zip(*bounded, strict=True)) if bounded else _Bounds((), (), ())
 
 
 def _is_own_folder(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +20,7 @@ from faultline.experiments.runs.manifest import (
     read_manifest,
     read_own,
 )
-from faultline.experiments.runs.record import COLUMNS, column
+from faultline.experiments.runs.record import REQUIRED, column
 from faultline.experiments.runs.store import FOLDER, StoredRun, read_runs
 from faultline.platforms.files import write_file
 
@@ -30,10 +28,9 @@ PARQUET = "table.parquet"
 CSV = "table.csv"
 _PLAN = b"faultline.plan"
 _CSV_DIGEST = b"faultline.csv"
-_MOST_COLUMNS = 1_000
 _RECORDS_AT_ONCE = 100
-_OF_RUN = ("run_id", "status", "error", "code")
-_ARROW_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+# A column of numbers may have only integers.
+_ARROW_TYPES = {"text": pa.string(), "count": pa.int64(), "number": None}
 
 
 @dataclass(frozen=True)
@@ -119,77 +116,18 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
     }
     columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     try:
-        columns |= _requested([(values, seed) for _, values, seed in rows], manifest)
+        for place, key in enumerate(manifest.keys):
+            columns[key] = pa.array([values[place] for _, values, _ in rows])
+        columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
         for name, values in _columns_of([run.record or {} for run, _, _ in rows]).items():
             if name not in columns:
                 defined = column(name)
-                # A column of numbers may have only integers.
-                types = defined.types if defined else ()
-                kind = _ARROW_TYPES[types[0]] if len(types) == 1 else None
-                columns[name] = pa.array(values, kind)
+                columns[name] = pa.array(values, _ARROW_TYPES[defined.kind] if defined else None)
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise UserError(
             f"its runs do not fit into one table ({error}); run the grid in another folder"
         ) from error
     return pa.table(columns)
-
-
-def _requested(
-    rows: Sequence[tuple[Sequence[Any], int]], manifest: Manifest
-) -> dict[str, pa.Array]:
-    """Return the columns of the request: varied keys, and the seed."""
-    columns = {
-        key: pa.array([values[place] for values, _ in rows])
-        for place, key in enumerate(manifest.keys)
-    }
-    return {**columns, "seed": pa.array([seed for _, seed in rows], pa.int64())}
-
-
-def _check_table(table: pa.Table, manifest: Manifest) -> None:
-    """Raise a DamagedError for a table of other runs, or with a value that is out of range.
-
-    The checks are those of records (`store.read_runs`), column by column.
-    """
-    requested = _requested([(values, seed) for _, values, seed in manifest.rows()], manifest)
-    names, of_plan = table.column_names, [*_OF_RUN, *requested]
-    if names[: len(of_plan)] != of_plan or len(set(names)) < len(names):
-        raise DamagedError("has other columns than the table of this sweep")
-    columns = {name: pa.concat_arrays(table.column(name).chunks) for name in names}
-    texts = {name: columns[name].to_pylist() for name in _OF_RUN}
-    if texts["run_id"] != manifest.run_ids or any(
-        not columns[name].equals(array) for name, array in requested.items()
-    ):
-        raise DamagedError("has other runs than this sweep")
-    good = np.array([error is None for error in texts["error"]])
-    statuses = ["ok" if one else "failed" for one in good]
-    if texts["status"] != statuses or not all(isinstance(code, str) for code in texts["code"]):
-        raise DamagedError("has a run that neither succeeded nor failed")
-    for name in names[len(of_plan) :]:
-        _check_column(name, columns[name], good)
-    required = {name for name, defined in COLUMNS.items() if not defined.optional}
-    if good.any() and (missing := required - set(names)):
-        raise DamagedError(f"lacks the column {min(missing)!r}")
-    of_runs = list(manifest.stated().values())
-    for name in {"scenario", "strategy", "engine"} & set(names):
-        values = zip(columns[name].to_pylist(), of_runs, strict=True)
-        if any(value not in (None, stated.get(name, value)) for value, stated in values):
-            raise DamagedError(f"has another value in {name!r} than was requested")
-
-
-def _check_column(name: str, array: pa.Array, good: np.ndarray) -> None:
-    defined = column(name)
-    fitting = [_ARROW_TYPES[kind] for kind in (defined.types if defined else _ARROW_TYPES)]
-    if array.type not in (pa.null(), *fitting):
-        raise DamagedError(f"has values of a wrong type in {name!r}")
-    absent = array.is_null().to_numpy(zero_copy_only=False)
-    if not absent[~good].all() or (defined and not defined.optional and absent[good].any()):
-        raise DamagedError(f"lacks a value in {name!r}, or has one for a failed run")
-    if defined and defined.kind != "text":
-        values = array.drop_null().to_numpy(zero_copy_only=False)
-        least, most = defined.bounds
-        # Comparisons with NaN are false.
-        if not ((least <= values) & (values <= most)).all():
-            raise DamagedError(f"has a value in {name!r} that is out of range")
 
 
 def _columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -235,15 +173,17 @@ def remove_tables(directory: Path) -> None:
 def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
     """Return the Parquet table if it is valid and has all runs of this plan; else None."""
     try:
-        table = parquet_from(read_own(directory / PARQUET), len(manifest.run_ids))
-        if (table.schema.metadata or {}).get(_PLAN) != manifest.digest().encode():
+        content = pa.BufferReader(read_own(directory / PARQUET))
+        file = pq.ParquetFile(content, page_checksum_verification=True, pre_buffer=False)
+        known = file.schema_arrow
+        if (known.metadata or {}).get(_PLAN) != manifest.digest().encode():
             return None
-        if table.num_rows != len(manifest.run_ids):
+        if file.metadata.num_rows != len(manifest.run_ids) or REQUIRED - set(known.names):
             return None
-        _check_table(table, manifest)
+        # Without threads: one that releases a Python object after Python's end causes a SIGABRT.
+        return file.read(use_threads=False)
     except (OSError, pa.ArrowException, DamagedError):
         return None
-    return table
 
 
 def tables_stand(directory: Path, manifest: Manifest) -> bool:
@@ -253,20 +193,3 @@ def tables_stand(directory: Path, manifest: Manifest) -> bool:
     table = read_table(directory, manifest)
     digest = hashlib.sha256((directory / CSV).read_bytes()).hexdigest().encode()
     return table is not None and table.schema.metadata.get(_CSV_DIGEST) == digest
-
-
-def parquet_from(content: bytes, most_rows: int) -> pa.Table:
-    """Return the table of a Parquet file.
-
-    Arrow starts no thread: a thread that releases a Python object after Python's end causes a
-    SIGABRT. Rows are counted before they are read, as a file of 1 MB may have 50 million. It is an
-    OSError or a pyarrow.ArrowException if the file is invalid or has too many rows.
-    """
-    file = pq.ParquetFile(
-        pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False
-    )
-    found = file.metadata
-    if found.num_rows > most_rows or found.num_columns > _MOST_COLUMNS:
-        size = f"{found.num_rows:,} rows and {found.num_columns:,} columns"
-        raise OSError(errno.EFBIG, f"{size}: more than {most_rows:,} or {_MOST_COLUMNS:,}")
-    return file.read(use_threads=False)

@@ -37,15 +37,3 @@ def test_a_message_is_printed_above_the_bars(monkeypatch: pytest.MonkeyPatch) ->
         "out: waiting for another sweep to end",
         "runs",
     ]
-
-
-def test_finished_work_and_a_quiet_console_print_nothing() -> None:
-    printed = io.StringIO()
-    with WorkProgress(console=Console(file=printed), line_every_s=0.01) as progress:
-        progress.update(progress.add_task("done", total=1), completed=1)
-        assert progress.lines() == []
-        time.sleep(0.05)
-    with WorkProgress(console=Console(file=printed, quiet=True), line_every_s=0.01) as progress:
-        progress.add_task("under way", total=1)
-        time.sleep(0.05)
-    assert printed.getvalue() == ""

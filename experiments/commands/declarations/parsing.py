@@ -62,9 +62,6 @@ class Parser(ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse an option that has no effect with the others."""
         namespace = Namespace() if namespace is None else namespace
-        if with_nul := [each for each in args or () if "\0" in each]:
-            # A shell passes none, but a program that calls the command may.
-            self.error(f"{with_nul[0]!r}: has a NUL character; leave it out")
         # `parse_known_intermixed_args` calls this method twice.
         if self._is_inside or self._subparsers is not None:
             return super().parse_known_args(args, namespace)

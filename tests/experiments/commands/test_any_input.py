@@ -9,88 +9,44 @@ from __future__ import annotations
 import contextlib
 import io
 import resource
-from collections.abc import Iterable
 from pathlib import Path
 from time import process_time
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.config.keys import schema_keys
-from faultline.experiments.config.scenario import Scenario
-from faultline.platforms.preset_library import load_preset
-from faultline.platforms.xml_writer import xml_text
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-KEYS = sorted(".".join(path) for path in schema_keys(Scenario))
-XML = xml_text(load_preset("hgx-h100", domains=1))
+from tests.experiments.config.test_scenario_fuzz import LEAVES, pieces, words
+from tests.platforms.test_fuzz import XML, lines
+
+pytestmark = pytest.mark.system
+
 # What makes any scenario small: the last setting of a key counts.
 SMALL = ("job.groups=12", "job.steps=10")
 MOST_S = 60.0
 MOST_BYTES = 2**30
 
-numbers = st.one_of(
-    st.integers(-3, 10**6),
-    st.floats(),
-    st.sampled_from([0, -1, 2**63, 10**30, 1e308, 5e-324, 1e9, 3600.0]),
-)
-texts = st.one_of(
-    st.text(max_size=12),
-    st.sampled_from(
-        ["spare", "checkpoint", "replication", "weibull", "llama3", "measured", "/dev/zero", "..",
-         "$x$", "[red]", "a\x1b[31m", "x" * 300, "1e9", "5min", "50GB/s", "hgx-h100"]
-    ),
-)  # fmt: skip
-
 
 def toml_text(text: str) -> str:
-    escaped = "".join(
-        letter if letter.isalnum() else f"\\U{ord(letter):08x}"
-        for letter in text
-        if not 0xD800 <= ord(letter) < 0xE000
-    )
-    return f'"{escaped}"'
+    letters = (f"\\U{ord(one):08x}" for one in text if not 0xD800 <= ord(one) < 0xE000)
+    return f'"{"".join(letters)}"'
 
 
-def toml_number(number: float) -> str:
-    return repr(number) if isinstance(number, float) else str(number)
-
-
+texts = st.one_of(
+    words, st.sampled_from(["spare", "mix", "llama3", "/dev/zero", "..", "$x$", "5min", "hgx-h100"])
+)
 values = st.one_of(
-    numbers.map(toml_number),
-    texts.map(toml_text),
-    st.sampled_from(["true", "false", "[]", "{}", "[1, 2]", "{ a = 1 }", "2024-05-01"]),
+    st.integers(-3, 10**6).map(str), st.floats().map(repr), texts.map(toml_text), pieces
 )
-assignments = st.tuples(st.sampled_from(KEYS), values).map(" = ".join)
-noise = st.one_of(
-    texts, st.sampled_from(["[job]", "[[x]]", "=", "[", '"""', "a.b.c = 1", "\r", "\0"])
-)
-tomls = st.lists(st.one_of(assignments, assignments, noise), max_size=8).map("\n".join)
-
-
-@st.composite
-def spliced(draw: st.DrawFn, text: str, pieces: Iterable[str]) -> str:
-    """Return a text with some of it left out, doubled, or replaced by one of the pieces."""
-    for _ in range(draw(st.integers(0, 4))):
-        start = draw(st.integers(0, len(text)))
-        end = min(len(text), start + draw(st.integers(0, 60)))
-        piece = draw(st.one_of(st.sampled_from(list(pieces)), st.just(text[start:end] * 2), texts))
-        text = text[:start] + piece + text[end:]
-    return text
-
-
-xmls = spliced(
-    XML,
-    ["<zone>", "</zone>", "<config/>", "&lt;", "<!--", '<include file="x"/>', '"', "9" * 400, "GPU",
-     'routing="Full"', "<host/>", "</platform>", "\x00", "é"],
-)  # fmt: skip
+assignments = st.tuples(st.sampled_from(LEAVES), values).map(" = ".join)
+tomls = st.lists(st.one_of(assignments, assignments, pieces), max_size=8).map("\n".join)
+times = st.one_of(st.integers(-3, 10**6), st.floats()).map(str)
 rows = st.lists(
     st.one_of(
-        st.tuples(
-            numbers.map(str), st.sampled_from(["gpu-0", "host-1", "job", "rack-1", "gpu-99999"])
-        ),
+        st.tuples(times, st.sampled_from(["gpu-0", "host-1", "job", "rack-1", "gpu-99999"])),
         st.tuples(texts, texts),
-        st.tuples(numbers.map(str)),
+        st.tuples(times),
     ).map(",".join),
     max_size=12,
 ).map(lambda lines: "\n".join(["time,component", *lines]))
@@ -110,7 +66,7 @@ commands = st.one_of(
     st.tuples(st.just(("failures", "draw", "FILE", "--days", "1", "--gpus", "64")), tomls),
     st.tuples(st.just(("failures", "draw", "FILE.csv", "--gpus", "64")), rows),
     st.tuples(st.just(("sweep", "FILE", "-o", "out/sweep", "--workers", "x")), grids),
-    st.tuples(st.just(("platform", "draw", "FILE", "-o", "out/p.png")), xmls),
+    st.tuples(st.just(("platform", "draw", "FILE", "-o", "out/p.png")), lines(XML)),
     st.tuples(st.just(("platform", "generate", "FILE", "-o", "out/p.xml")), tomls),
     st.tuples(st.just(("compare", "FILE")), texts),
     st.tuples(st.just(("run", "spare-study", *(f"--set={each}" for each in SMALL))), texts),

@@ -17,6 +17,8 @@ import pytest
 
 from tests.experiments.runs.processes import PATIENCE_S, start_python
 
+pytestmark = pytest.mark.system
+
 KILLS = 20
 KEPT = {"runs", "cells"}
 GRID = """\

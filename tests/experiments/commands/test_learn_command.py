@@ -145,20 +145,6 @@ def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, cli: Cli
     assert "too few" in cli.refused(command, short, *target)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("-o", "progress.txt"), "name a file that ends in .png"),
-        # Those are for records of faults.
-        (("--nodes", 10), "--nodes: has no effect"),
-    ],
-)
-def test_options_that_do_not_fit_a_log_are_refused(
-    options: tuple[object, ...], message: str, tmp_path: Path, cli: Cli
-) -> None:
-    assert message in cli.refused("backtest", simulated_log(tmp_path, cli), *options)
-
-
 def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, cli: Cli) -> None:
     """A node in ten is down all the time: so is it predicted, and measured."""
     fault = {"Level": "Hardware Failure", "Class": "GPU", "Desc": "GPU Lost"}
@@ -264,27 +250,13 @@ def test_a_job_is_learned_from_its_own_runs(tmp_path: Path, cli: Cli) -> None:
     assert jobs[0]["per_1000_node_days"]["software"] == pytest.approx(5 / 320 * 1000)
 
 
-def test_the_fit_of_a_log_of_jobs_fits_80_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = cli("failures", "fit", jobs_log(tmp_path / "sacct.txt")).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert not [line for line in lines if "…" in line]
-    assert next(line for line in lines if line.startswith("pre ")).split() == [
-        "pre", "20", "16", "320", "15", "46.9", "5", "15.6"
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("logs", "options", "why"),
     [
         (("a.jsonl", "a.jsonl"), (), "give one goodput event log"),
         (("n.csv", "n.csv"), (), "give one log of failures"),
-        (("a.jsonl",), ("--nodes", 4), "--nodes"),
         (("a.jsonl",), ("--min-nodes", 4), "--min-nodes: has no effect without a log"),
         (("n.csv",), ("--job", "x"), "is no log of jobs"),
-        (("missing.csv",), (), "No such file"),
     ],
 )
 def test_logs_that_do_not_go_together_are_refused(

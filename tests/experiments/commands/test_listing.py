@@ -36,9 +36,3 @@ def test_mixes_have_their_mean_time_between_failures(cli: Cli) -> None:
     printed = cli("mixes")
     assert "every 3.09 h" in printed
     assert "every 1.8 h" in printed
-
-
-def test_all_kinds_are_listed_together(cli: Cli) -> None:
-    printed = cli()
-    assert all(f"{kind}:\n" in printed for kind in cli.json())
-    assert set(cli.json()) == {"scenarios", "clusters", "mixes", "studies"}

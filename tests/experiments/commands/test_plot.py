@@ -38,7 +38,3 @@ def test_a_format_and_a_folder(directory: Path, tmp_path: Path, suffix: str, cli
     written = list(tmp_path.iterdir())
     assert {path.suffix for path in written} == {f".{suffix}"}
     assert all(path.read_bytes().startswith(MAGIC[suffix]) for path in written)
-
-
-def test_a_folder_that_cannot_be_written_is_refused(directory: Path, cli: Cli) -> None:
-    assert __file__ in cli.refused(str(directory), "-o", __file__)

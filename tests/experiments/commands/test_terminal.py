@@ -27,7 +27,10 @@ from faultline.experiments.commands import run
 from faultline.experiments.runs.local import InThisProcess
 from rich.cells import cell_len
 
+from tests.experiments.commands.test_learn_command import JOB
 from tests.experiments.runs.in_process import plan_of, sweep
+
+pytestmark = pytest.mark.system
 
 PATIENCE_S = 180.0
 ROWS = 50
@@ -150,26 +153,6 @@ strategy.name = ["replication", "spare"]
 strategy.redundancy = [2, 3]
 failures.mtbf_s = [1200.0, 7200.0]
 """
-JOB = """
-version = 2
-name = "our-job"
-[job]
-gpus = 64
-groups = 1
-steps = 2000
-[strategy]
-name = "checkpoint"
-[failures]
-mtbf_s = 900.0
-[checkpoint]
-interval_steps = 20
-[times]
-compute_s = 8.0
-all_reduce_s = 0.0
-checkpoint_write_s = 0.001
-checkpoint_load_s = 0.0
-restart_s = 240.0
-"""
 PLATFORM = "platform", "generate", "hgx-h100", "--set", "domains=2"
 FAILURES = "time,node,cause\n" + "".join(
     f"{5 * hour}h,node-{hour % 7},{('gpu', 'switch-or-cable')[hour % 2]}\n" for hour in range(40)
@@ -262,7 +245,6 @@ def test_a_display_is_readable_and_fits(name: str, start: Start) -> None:
         "run spare-study --set job.steps=1000000000",
         "plan spare-study --seeds 9",
         "sweep endless.toml -o out",
-        "reproduce spare -o out",
         "head-to-head --quick --only settings --schemes checkpoint -o out",
         "backtest events.jsonl --seeds 100000",
     ],
@@ -275,7 +257,7 @@ def test_ctrl_c_leaves_a_clean_line_and_a_cursor(command: str, start: Start) -> 
         assert terminal.status == 130, terminal.rows()
         assert terminal.rows()[-1] == "faultline: interrupted"
         # A bar that is not erased stays as it was when it ended.
-        assert command.startswith(("reproduce", "head")) or terminal.bar_rows() == []
+        assert command.startswith("head") or terminal.bar_rows() == []
         check(terminal)
 
 

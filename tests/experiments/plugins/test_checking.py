@@ -7,7 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from faultline.experiments.plugins.checking import (
@@ -51,10 +51,6 @@ def test_all_schemes_of_ours_do_on_both_engines(
     assert capfd.readouterr().err == ""
 
 
-class NameOfAnother(Replication):
-    """Has the name of what it derives from."""
-
-
 class Broken(Replication):
     """Each of its children breaks one promise, under a name of its own."""
 
@@ -66,14 +62,6 @@ class UnknownProtection(Broken):
     """Suits a protection that there is not."""
 
     protections = ("prayer",)
-
-
-class OffersTooMuch(Broken):
-    """Offers more copies than there are groups."""
-
-    @classmethod
-    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        return (2, groups + 1)
 
 
 class TakesAnything(Broken):
@@ -89,13 +77,6 @@ class BeginsAnewEachTime(Broken):
 
     def plan(self) -> StepPlan:
         return super().plan()._replace()
-
-
-class MasksLessThanNothing(Broken):
-    """States that it restarts before the first failure."""
-
-    def masked_failures(self) -> float:
-        return 0.5
 
 
 class KeepsTheDead(Broken):
@@ -136,14 +117,6 @@ class TrainsForFree(Broken):
         return verdict
 
 
-class IdlesThrough(Broken):
-    """Trains full batches while all members but one are idle."""
-
-    def restart(self) -> None:
-        super().restart()
-        self._plan = self._plan._replace(idle=self._plan.members[1:])
-
-
 class RollsDice(Broken):
     """Decides by a random number."""
 
@@ -153,35 +126,12 @@ class RollsDice(Broken):
         return verdict._replace(moved_types=moved) if isinstance(verdict, Continue) else verdict
 
 
-class Remembers(Broken):
-    """Keeps its failures in its class, where others see them."""
-
-    seen: ClassVar[list[int]] = []
-
-    def on_failures(self, missing: Sequence[int]) -> Verdict:
-        self.seen.extend(missing)
-        verdict = super().on_failures(missing)
-        if not isinstance(verdict, Continue):
-            return verdict
-        return verdict._replace(moved_types=len(self.seen))
-
-
 class HoldsWhatCannotTravel(Broken):
     """Cannot be sent to another process."""
 
     def restart(self) -> None:
         super().restart()
         self.decide = lambda: 0
-
-
-class TakesTheListApart(Broken):
-    """Changes what it is given."""
-
-    def on_failures(self, missing: Sequence[int]) -> Verdict:
-        verdict = super().on_failures(tuple(missing))
-        if isinstance(missing, list):
-            missing.clear()
-        return verdict
 
 
 class NeverForgets(Broken):
@@ -212,20 +162,14 @@ class NeverSaidSo(Broken):
 @pytest.mark.parametrize(
     ("scheme", "message"),
     [
-        (NameOfAnother, "has no name of its own"),
         (UnknownProtection, "protections names unknown ones: prayer"),
-        (OffersTooMuch, "use integers from 1 to groups"),
         (TakesAnything, "is built with redundancy 13, more than groups"),
         (BeginsAnewEachTime, "plan.. returns another object although nothing changed"),
-        (MasksLessThanNothing, "masked_failures.. is 0.5"),
         (KeepsTheDead, "still has dropped groups as members"),
         (MirrorsTheDead, "mirror from group .* let a member send to another member"),
         (TrainsForFree, "trains 12 of 12 shard types, while 10 .* compute 10"),
-        (IdlesThrough, "trains 12 of 12 shard types, while 1 .* compute 2"),
         (RollsDice, "returns different verdicts for the same failures"),
-        (Remembers, "returns different verdicts for the same failures"),
         (HoldsWhatCannotTravel, "raised .*pickle"),
-        (TakesTheListApart, "on_failures.. changes its argument"),
         (NeverForgets, "restart.. does not reset all failures"),
         (WaitsForEver, "needs inf to recover"),
         (NeverSaidSo, "needs shrink, and recoveries lists"),
@@ -269,19 +213,3 @@ class KnowsItsProcess(Broken):
 def test_engines_that_disagree_are_reported() -> None:
     with pytest.raises(SchemeError, match="the engines disagree"):
         check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24, Counter())
-
-
-class AbortsAway(KnowsItsProcess):
-    """Ends any process but this one, as SimGrid does where a host goes down that a task is on."""
-
-    def on_failures(self, missing: Sequence[int]) -> Verdict:
-        if os.getpid() != self.home:
-            os.write(2, b"CommImpl.cpp:26: Assertion from_->is_on() failed\n")
-            os.abort()
-        return Replication.on_failures(self, missing)
-
-
-def test_an_abort_is_shown_with_its_reason() -> None:
-    reason = r"seed 1: SimGrid aborted the simulation: .*from_->is_on\(\) failed"
-    with pytest.raises(SchemeError, match=reason):
-        check_engines(lambda: AbortsAway(24, 3, Replication.Options()), 24, Counter())

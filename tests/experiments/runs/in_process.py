@@ -17,22 +17,11 @@ Invention = Callable[[Request], dict[str, Any] | str]
 
 
 class Invented:
-    """Gives results without a simulation.
-
-    Parameters
-    ----------
-    invent : callable
-        Gets a request; returns its record, or its error as a text.
-
-    Attributes
-    ----------
-    simulated : list of Request
-        The requests it got so far.
-    """
+    """Gives results without a simulation: `invent` returns a record, or an error as a text."""
 
     def __init__(self, invent: Invention) -> None:
         self.invent = invent
-        self.simulated: list[Request] = []
+        self.simulated: list[Request] = []  # The requests it got so far.
 
     def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         for request in requests:

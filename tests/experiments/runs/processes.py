@@ -53,10 +53,7 @@ def running(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def simulated_by(number: int | None = None) -> list[psutil.Process]:
-    """All processes of the fork servers of a process, of this one by default.
-
-    They are in sessions of their own, other than its resource tracker.
-    """
+    """All processes of the fork servers of a process, each in a session of its own."""
     owner = number or os.getpid()
     found = []
     with suppress(psutil.NoSuchProcess, ProcessLookupError):
@@ -87,11 +84,7 @@ def is_listening(port: int) -> bool:
 
 
 def start_python(*words: str, **options: Any) -> subprocess.Popen[Any]:
-    """Start Python on what this process imports, heeding signals whatever its caller ignores.
-
-    What is started in the background or by nohup ignores SIGINT, and so does all it starts; Python
-    then does not raise KeyboardInterrupt.
-    """
+    """Start Python on what this process imports, heeding signals whatever its caller ignores."""
     return subprocess.Popen(
         [sys.executable, *words],
         env=with_tests(),

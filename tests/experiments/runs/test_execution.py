@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs import execution
-from faultline.experiments.runs.execution import progress_of_runs, simulate
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.runs.single_run import run
-from rich.console import Console
 
-from tests.experiments.runs.processes import gone, simulated_by, wait_for, with_tests
+from tests.experiments.runs.processes import simulated_by
 
 
 def note(argument: tuple[str, int]) -> dict[str, Any]:
@@ -118,49 +112,8 @@ def test_a_mistake_in_another_process_comes_with_its_traceback() -> None:
         simulate(Call.each(fail, [3, 3]), workers=2)
 
 
-SLOW = """
-import sys
-from pathlib import Path
-from faultline.experiments.runs.execution import simulate
-from faultline.experiments.runs.point import Call
-from tests.experiments.runs.test_execution import slowly
-
-calls = Call.each(slowly, range(12))
-for row in simulate(calls, Path(sys.argv[1]), workers=2):
-    print(row)
-"""
-
-
-def slowly(number: int) -> dict[str, float]:
-    time.sleep(0.1)
-    return {"third": number / 3}
-
-
-@pytest.mark.slow
-def test_a_study_that_is_killed_goes_on(tmp_path: Path) -> None:
-    def start(store: Path) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", SLOW, str(store)]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=with_tests())
-
-    kept = tmp_path / "store" / "runs"
-    process = start(tmp_path / "store")
-    assert wait_for(lambda: len(list(kept.glob("*.json"))) >= 3)
-    started = simulated_by(process.pid)
-    process.kill()
-    process.wait()
-    assert gone(started)
-    before = {path.name: path.stat().st_mtime_ns for path in kept.glob("*.json")}
-    assert 3 <= len(before) < 12
-    printed, _ = start(tmp_path / "store").communicate()
-    assert printed.splitlines() == [str(slowly(number)) for number in range(12)]
-    after = {path.name: path.stat().st_mtime_ns for path in kept.glob("*")}
-    assert len(after) == 12
-    assert before.items() <= after.items()
-
-
-@pytest.mark.parametrize("name", shipped_scenarios())
-def test_a_point_has_a_name_of_its_own(name: str) -> None:
-    scenario = load_scenario(name, ["job.groups=8", "job.steps=50"])
+def test_a_point_has_a_name_of_its_own() -> None:
+    scenario = load_scenario("spare-sound", ["job.groups=8", "job.steps=50"])
     question = resolve(scenario)
     points = [
         Point(scenario),
@@ -170,27 +123,6 @@ def test_a_point_has_a_name_of_its_own(name: str) -> None:
         Point.of(question, 1),
     ]
     assert len({point.key() for point in points}) == 5
-    again = Point.of(resolve(load_scenario(name, ["job.groups=8", "job.steps=50"])), 1)
+    again = Point.of(resolve(load_scenario("spare-sound", ["job.groups=8", "job.steps=50"])), 1)
     assert again.key() == points[-1].key()
     assert Point(scenario, labels=(("rules", "sound"),)).key() == points[0].key()
-
-
-def test_what_does_not_describe_itself_cannot_be_kept() -> None:
-    with pytest.raises(TypeError, match="cannot be named"):
-        Call(fail, object()).key()
-
-
-def test_runs_into_a_file_are_reported_in_lines() -> None:
-    printed = io.StringIO()
-    with progress_of_runs(Console(file=printed), "mine", 1000, 100) as show:
-        show(160, 2)
-    assert printed.getvalue().splitlines() == ["mine: 100 of 1000 runs are there"]
-
-
-def test_a_terminal_has_a_bar_with_done_total_rate_time_left_and_failures() -> None:
-    terminal = io.StringIO()
-    console = Console(file=terminal, force_terminal=True, width=120)
-    with progress_of_runs(console, "mine", 60, 20) as show:
-        show(21, 3)
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
-    assert re.search(r"mine .*21/60 [0-9.e+]+ runs/s, \d+:\d\d:\d\d left, 3 failed", shown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -13,39 +12,31 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import psutil
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import durations_of
-from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs import fork_server, local
-from faultline.experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
+from faultline.experiments.runs import local
+from faultline.experiments.runs.fork_server import Assignment, supervise
 from faultline.experiments.runs.local import ForkServer, RunAbandonedError
 from faultline.experiments.runs.point import (
-    Call,
     KnownDurations,
     Limits,
-    Point,
     Request,
     RunOutcome,
     attempt,
     explain,
 )
 from faultline.experiments.runs.provenance import environment
-from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.process import call_over, other_with_platforms
 from faultline.strategies.errors import StrategyError
 
 from tests.experiments.runs.processes import (
@@ -57,7 +48,8 @@ from tests.experiments.runs.processes import (
     simulated_by,
     wait_for,
 )
-from tests.stated_times import NOTHING_MEASURED
+
+pytestmark = pytest.mark.system
 
 MEBIBYTE = 2**20
 PATIENT = Limits(time_s=60.0)
@@ -119,30 +111,9 @@ def test_what_a_run_prints_does_not_get_into_its_result(capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_server_keeps_platforms_for_runs_without_limits() -> None:
-    """What a limited run measures counts as its own."""
-
-    def keeper() -> int:
-        keeps = other_with_platforms()
-        return os.getpid() if keeps is None else int(call_over(keeps, os.getpid))
-
-    assert supervised(keeper, Limits()) == RunOutcome({"returned": os.getpid()}, None)
-    own = supervised(lambda: (keeper(), os.getpid())).value
-    assert own is not None
-    assert own["returned"][0] == own["returned"][1]
-
-
-def test_a_run_is_in_a_process_group_of_its_own() -> None:
-    simulated = supervised(lambda: (os.getpid(), os.getpgid(0)))
-    assert simulated.value is not None
-    process, group = simulated.value["returned"]
-    assert process == group != os.getpgid(0)
-
-
 @pytest.mark.parametrize(
     ("end", "error"),
     [
-        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "ended by SIGSEGV"),
         (os.abort, "ended by SIGABRT"),
         (
             lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -151,7 +122,7 @@ def test_a_run_is_in_a_process_group_of_its_own() -> None:
         (lambda: os._exit(3), "ended with exit status 3 and no result"),
         (lambda: {}[0], "ended with exit status 1 and no result"),
     ],
-    ids=["segmentation fault", "abort", "killed", "exit", "unforeseen"],
+    ids=["abort", "killed", "exit", "unforeseen"],
 )
 def test_a_failure_is_reported_with_its_cause(end: Callable[[], object], error: str) -> None:
     assert supervised(end) == RunOutcome(None, error)
@@ -186,31 +157,7 @@ def test_too_much_memory_ends_a_run(by_child: bool) -> None:
     assert simulated.error.startswith("exceeded its memory limit of ")
 
 
-def test_a_run_within_its_memory_goes_on() -> None:
-    limit = psutil.Process().memory_info().rss + 200 * MEBIBYTE
-    simulated = supervised(partial(time.sleep, 0.8), Limits(memory_bytes=limit))
-    assert simulated == RunOutcome({"returned": None}, None)
-
-
-def test_a_run_ends_with_its_owner() -> None:
-    owner, other_end = Pipe()
-    other_end.close()
-    with owner, pytest.raises(OwnerGoneError):
-        supervise(lambda: RunOutcome({"slept": time.sleep(600)}, None), Limits(), owner)
-    children = running(psutil.Process().children())
-    assert all(os.getpgid(child.pid) == os.getpgid(0) for child in children)
-
-
 # --- Running --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", shipped_scenarios())
-def test_a_request_is_the_scenario_it_was_made_of(name: str) -> None:
-    scenario = load_scenario(name, ["job.groups=8", "job.steps=50"])
-    simulated = attempt(pickle.loads(pickle.dumps(Point(scenario, 3))), KnownDurations())
-    assert simulated.error is None
-    assert simulated.value == run(scenario, 3)
-    assert simulated.value["scenario_hash"] == scenario_hash(resolve(scenario))
 
 
 @pytest.mark.parametrize(
@@ -287,22 +234,11 @@ def test_an_edited_platform_is_not_known(tmp_path: Path) -> None:
     assert known.of(scenario) is None
 
 
-def test_only_the_last_durations_are_kept() -> None:
-    known = KnownDurations(size=2)
-    scenarios = [load_scenario("spare-study", [f"job.groups={groups}"]) for groups in (4, 8, 12)]
-    for scenario in scenarios:
-        known.learn(scenario, durations_of(scenario))
-    assert [known.of(scenario) is not None for scenario in scenarios] == [False, True, True]
-
-
 # --- A server ------------------------------------------------------------------------------------
 
 
 def servers_among(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those with the command line of a server; a run has it too, since it is forked.
-
-    That of `multiprocessing`'s fork server lists modules, and this one may be among them.
-    """
+    """Those with the command line of a server; a run has it too, since it is forked."""
     found = []
     for process in running(processes):
         with suppress(psutil.NoSuchProcess):
@@ -326,22 +262,12 @@ def simulating_process() -> psutil.Process | None:
     return None
 
 
-def test_a_server_simulates_one_run_after_the_other(kept_server: ForkServer) -> None:
-    for seed in range(3):
-        requested = request(f"run {seed}", seed=seed)
-        result = kept_server.simulate(assigned(requested))
-        scenario = requested.task.scenario
-        assert (result.run_id, result.error) == (f"run {seed}", None)
-        assert result.value == run(scenario, seed)
-        assert result.wall_s > 0
-    # A fork copies one thread, and the locks of all.
-    assert server_process().num_threads() == 1
-
-
 def test_a_killed_run_is_reported_and_the_server_goes_on(kept_server: ForkServer) -> None:
     with ThreadPoolExecutor(1) as thread:
         endless = thread.submit(kept_server.simulate, assigned(request("endless", ENDLESS)))
         server_number = server_process().pid
+        # A fork copies one thread, and the locks of all.
+        assert server_process().num_threads() == 1
         victim = wait_for(simulating_process)
         assert victim is not None
         victim.send_signal(signal.SIGBUS)
@@ -350,128 +276,35 @@ def test_a_killed_run_is_reported_and_the_server_goes_on(kept_server: ForkServer
     assert server_process().pid == server_number
 
 
-@pytest.mark.parametrize("proc", ["unmounted", "unreadable", "of others"])
-def test_a_server_ends_with_its_run_where_no_process_is_listed(
-    proc: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ThreadPoolExecutor(1) as thread:
-        endless = thread.submit(server.simulate, assigned(request("endless", ENDLESS)))
-        assert wait_for(simulating_process)
-        started = simulated_by()
-        with monkeypatch.context() as patch:
-            if proc == "of others":
-                (tmp_path / "self").symlink_to("1")
-                patch.setattr(fork_server, "_OWN_ENTRY", tmp_path / "self")
-            else:
-                error = IndexError() if proc == "unmounted" else PermissionError()
-                patch.setattr(psutil, "pids", Mock(side_effect=error))
-            limited = assigned(request("limited"), Limits(memory_bytes=10**12))
-            with pytest.raises(UserError, match="--memory-limit: the memory of runs is unknown"):
-                server.simulate(limited)
-            server.stop()
-        assert gone(started)
-        with pytest.raises(RunAbandonedError):
-            endless.result(PATIENCE_S)
-
-
-@pytest.mark.slow
-def test_a_killed_server_is_replaced(server: ForkServer) -> None:
-    assert server.simulate(assigned(request("before"))).error is None
-    first = server_process()
-    first.kill()
-    assert server.simulate(assigned(request("after"))).error is None
-    assert server_process().pid != first.pid
-
-
-@pytest.mark.parametrize(("tries", "kills"), [pytest.param(4, 3, marks=pytest.mark.slow), (2, 2)])
 def test_a_run_is_tried_again_when_its_fork_server_is_killed(
-    server: ForkServer, tries: int, kills: int, monkeypatch: pytest.MonkeyPatch
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_ATTEMPTS", tries)
+    monkeypatch.setattr(local, "_ATTEMPTS", 2)
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(server.simulate, assigned(request("it", ENDLESS)))
-        for _ in range(kills):
+        for _ in range(2):
             assert wait_for(simulating_process)
             session = [server_process(), *server_process().children(recursive=True)]
             session[0].kill()
             assert gone(session)
-        if kills < tries:
-            last = wait_for(simulating_process)
-            assert last is not None
-            last.terminate()
         result = future.result(PATIENCE_S)
-    printed = "ended by SIGTERM" if kills < tries else "its supervising process failed 2 times"
+    printed = "its supervising process failed 2 times"
     assert replace(result, wall_s=0.0) == RunOutcome(None, printed, run_id=result.run_id)
 
 
-@pytest.mark.parametrize("kills", [pytest.param(3, marks=pytest.mark.slow), 4])
-def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
-    server: ForkServer, kills: int, monkeypatch: pytest.MonkeyPatch
+def test_a_fork_server_that_is_killed_at_each_start_is_reported(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = iter(range(kills))
     start = subprocess.Popen
 
     def start_and_kill(*words: Any, **named: Any) -> subprocess.Popen[bytes]:
         process = start(*words, **named)
-        if next(left, None) is not None:
-            process.kill()
+        process.kill()
         return process
 
     monkeypatch.setattr(subprocess, "Popen", start_and_kill)
-    if kills == 3:
-        assert server.simulate(assigned(request("it"))).error is None
-    else:
-        with pytest.raises(UserError, match="ended at its start, by signal 9"):
-            server.simulate(assigned(request("it")))
-
-
-def kill_itself_first(times: tuple[str, int, float]) -> int:
-    """Kill this process N times, each after a while; return how often it was begun."""
-    path, kills, after_s = times
-    with open(path, "a+") as file:  # noqa: PTH123
-        file.write("x")
-        file.flush()
-        file.seek(0)
-        begun = len(file.read())
-    if begun <= kills:
-        time.sleep(after_s)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return begun
-
-
-@pytest.mark.parametrize(
-    ("kills", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
-)
-def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
-    kept_server: ForkServer, tmp_path: Path, kills: int, after_s: float, begun: int
-) -> None:
-    """Later it may be the machine that has no memory left, and it would be killed again."""
-    path = tmp_path / "begun"
-    requested = Request("it", Call(kill_itself_first, (str(path), kills, after_s)))
-    result = replace(kept_server.simulate(assigned(requested)), wall_s=0.0)
-    assert len(path.read_text()) == begun
-    if kills < begun:
-        assert result == RunOutcome(begun, run_id="it")
-    else:
-        error = "ended by SIGKILL: perhaps the machine ran out of memory"
-        assert result == RunOutcome(None, error, run_id="it")
-
-
-@pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
-def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> None:
-    requested = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
-    with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(server.simulate, assigned(requested))
-        # ForkServer, resource tracker, the run, and the process of SimGrid.
-        wanted = {"replay": 3, "simgrid": 4}[engine]
-        assert wait_for(lambda: len(simulated_by()) >= wanted)
-        started = simulated_by()
-        server.stop()
-        assert gone(started)
-        with pytest.raises(RunAbandonedError):
-            future.result(PATIENCE_S)
-    with pytest.raises(RunAbandonedError):
-        server.simulate(assigned(request("later")))
+    with pytest.raises(UserError, match="ended at its start, by signal 9"):
+        server.simulate(assigned(request("it")))
 
 
 def test_an_unwanted_run_is_ended(kept_server: ForkServer) -> None:
@@ -497,16 +330,6 @@ def test_another_environment_is_refused() -> None:
     assert simulated_by() == before
 
 
-def test_packages_are_those_of_the_owner_whatever_the_working_directory(
-    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for package in ("experiments", "numpy"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").write_text("raise ImportError('not me')")
-    monkeypatch.chdir(tmp_path)
-    assert server.simulate(assigned(request("it"))).error is None
-
-
 def test_relative_paths_start_where_the_sweep_was_started(
     kept_server: ForkServer, tmp_path: Path
 ) -> None:
@@ -521,29 +344,3 @@ def test_relative_paths_start_where_the_sweep_was_started(
         error = simulated_in(elsewhere).error
         assert error is not None
         assert error.startswith("platform.file = 'servers.xml': no such file")
-
-
-def test_a_platform_is_read_once_for_all_that_is_forked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run of a plan once read the XML again: 4 s of 5 at 2,048 GPUs."""
-    path = tmp_path / "cluster.xml"
-    write_xml(load_preset("hgx-h100"), path)
-    settings = [f"platform.file={path}", "failures.model=mix", "job.gpus=256", "job.groups=32"]
-    question = resolve(load_scenario("spare-sound", [*settings, *NOTHING_MEASURED]))
-    point = Point.of(question, 0)
-
-    def forked(*_: object) -> RunOutcome:
-        monkeypatch.setattr(platform_files, "platform_at", not_again)
-        platform_files.is_as_generated(question.scenario)
-        return RunOutcome({})
-
-    def not_again(path: Path) -> None:
-        raise AssertionError(path)
-
-    monkeypatch.setattr(fork_server, "supervise", forked)
-    ours, theirs = Pipe()
-    with ours, theirs:
-        assignment = Assignment(Request("a", point), Limits(), str(tmp_path))
-        simulated = fork_server._simulate(assignment, KnownDurations(), ours)
-    assert simulated.error is None

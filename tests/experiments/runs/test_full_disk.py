@@ -14,6 +14,8 @@ from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 
+pytestmark = pytest.mark.system
+
 GRID = 'scenario = "spare-study"\nseeds = 4\n[grid]\nstrategy.redundancy = [2, 3]'
 
 

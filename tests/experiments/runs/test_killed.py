@@ -5,38 +5,25 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.context import ForkServerContext
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.point import Request
-from faultline.experiments.runs.store import locked
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
-from tests.experiments.runs.processes import PATIENCE_S, wait_for
+from tests.experiments.runs.processes import PATIENCE_S
+
+pytestmark = pytest.mark.system
 
 SMALL = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3]'
-
-
-GRID = 'scenario = "spare-study"\nseeds = 20\n[grid]\nstrategy.redundancy = [2, 3, 4]'
-
-
-def simulate(folder: Path, directory: Path) -> None:
-    def slowly(request: Request) -> dict[str, Any]:
-        time.sleep(0.002)
-        return some_record(request)
-
-    sweep(plan_of(folder, GRID), directory, Invented(slowly))
 
 
 def simulate_until(folder: Path, directory: Path, moment: int) -> None:
@@ -99,46 +86,6 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
     assert moment == 2 + 2 + 2 * (1 + 4 + 2)
 
 
-@pytest.mark.slow
-def test_a_sweep_killed_again_and_again_at_random_goes_on(
-    tmp_path: Path, forks: ForkServerContext
-) -> None:
-    # The first process of all takes longer, as it waits for what is imported.
-    first = forks.Process(target=plan_of, args=(tmp_path, GRID))
-    first.start()
-    first.join()
-    began_s = time.monotonic()
-    undisturbed = forks.Process(target=simulate, args=(tmp_path, tmp_path / "undisturbed"))
-    undisturbed.start()
-    undisturbed.join(PATIENCE_S)
-    took_s = time.monotonic() - began_s
-
-    directory = tmp_path / "killed"
-    random = np.random.default_rng(1)
-    kept: dict[str, bytes] = {}
-    while True:
-        process = forks.Process(target=simulate, args=(tmp_path, directory))
-        process.start()
-        process.join(took_s * random.uniform(0.05, 0.6))
-        if process.exitcode is not None:
-            if kept:
-                break
-            # It was through before the first kill: once more, with less time.
-            shutil.rmtree(directory)
-            took_s /= 3
-            continue
-        process.kill()
-        process.join(PATIENCE_S)
-        took_s *= 1.1  # Where the machine has become slower meanwhile, this comes to an end too.
-        check_sound(directory)
-        now = results_in(directory)
-        assert kept.items() <= now.items(), "a kill took results away, or changed them"
-        kept = now
-    assert process.exitcode == 0
-    assert kept
-    check_ended_like(directory, tmp_path / "undisturbed")
-
-
 TEN_SEEDS = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
 
@@ -149,23 +96,6 @@ def simulate_slowly(plan: Plan, directory: Path, note: Path) -> None:
 
     outcome, printed = sweep(plan, directory, Invented(slowly))
     note.write_text(f"{outcome.simulated}\n{printed}", encoding="utf-8")
-
-
-def hold(directory: Path) -> None:
-    with locked(directory, print):
-        (directory / "held").touch()
-        time.sleep(600)
-
-
-@pytest.fixture
-def holder(tmp_path: Path, forks: ForkServerContext) -> Iterator[BaseProcess]:
-    """Return a process that holds the lock of tmp_path for good."""
-    process = forks.Process(target=hold, args=(tmp_path,))
-    process.start()
-    assert wait_for((tmp_path / "held").exists)
-    yield process
-    process.kill()
-    process.join(PATIENCE_S)
 
 
 def test_the_second_waits_and_both_end_with_the_same_table(
@@ -188,39 +118,6 @@ def test_the_second_waits_and_both_end_with_the_same_table(
     assert tables_in(tmp_path / "out") == tables_in(tmp_path / "alone")
 
 
-def test_a_second_sweep_waits_and_a_killed_holder_lets_go(
-    tmp_path: Path, holder: BaseProcess
-) -> None:
-    printed: list[str] = []
-
-    def record_and_kill(line: str) -> None:
-        printed.append(line)
-        holder.kill()
-
-    with locked(tmp_path, record_and_kill) as alone:
-        assert alone
-    assert printed == [f"{tmp_path}: waiting for another sweep to end"]
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_without_locks_a_sweep_goes_on_with_a_warning(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    plan = plan_of(tmp_path, TEN_SEEDS)
-    draft = tmp_path / "out" / "runs" / ".other.json.elsewhere-1.tmp"
-    draft.parent.mkdir(parents=True)
-    draft.touch()
-    outcome, printed = sweep(plan, tmp_path / "out", Invented(some_record))
-    assert outcome.simulated == 30
-    assert printed.splitlines()[0].endswith("no locks; start no second sweep there meanwhile")
-    # It may belong to a sweep that is still under way.
-    assert draft.exists()
-
-
 def test_without_locks_two_sweeps_at_once_still_give_the_same_table(tmp_path: Path) -> None:
     """The second comes and goes in the middle of the first."""
     plan = plan_of(tmp_path, TEN_SEEDS)
@@ -235,7 +132,13 @@ def test_without_locks_two_sweeps_at_once_still_give_the_same_table(tmp_path: Pa
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
+    draft = tmp_path / "out" / "runs" / ".other.json.elsewhere-1.tmp"
+    draft.parent.mkdir(parents=True)
+    draft.touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fcntl, "flock", refuse)
-        sweep(plan, tmp_path / "out", Invented(disturb))
+        _, printed = sweep(plan, tmp_path / "out", Invented(disturb))
+    assert printed.splitlines()[0].endswith("no locks; start no second sweep there meanwhile")
+    # It may belong to a sweep that is still under way.
+    assert draft.exists()
     assert tables_in(tmp_path / "out") == tables_in(tmp_path / "alone")

@@ -25,6 +25,8 @@ from tests.experiments.runs.processes import (
     wait_for,
 )
 
+pytestmark = pytest.mark.system
+
 # Starts a sweep of endless runs: one on each engine.
 SWEEP = """
 import sys
@@ -89,15 +91,6 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         assert "\n" not in error
 
 
-@pytest.mark.parametrize(
-    ("limit", "printed"), [(10**6, "1MB"), pytest.param(3 * 2**20, "3MiB", marks=pytest.mark.slow)]
-)
-def test_too_little_memory_is_reported_as_it_was_limited(limit: int, printed: str) -> None:
-    """Python alone takes more than that."""
-    (result,) = LocalExecutor(1).simulate([request("it", ENDLESS)], Limits(memory_bytes=limit))
-    assert result.error == f"exceeded its memory limit of {printed}"
-
-
 def test_requests_are_taken_as_results_are() -> None:
     taken: list[str] = []
 
@@ -110,22 +103,6 @@ def test_requests_are_taken_as_results_are() -> None:
         for number in range(1, 7):
             next(results)
             assert len(taken) <= number + 4
-
-
-def test_no_request_needs_no_process() -> None:
-    assert list(LocalExecutor(2).simulate([], Limits())) == []
-
-
-def test_what_the_requests_raise_ends_the_sweep() -> None:
-    def broken() -> Iterator[Request]:
-        yield request("endless", ENDLESS)
-        assert wait_for(simulated_by)
-        raise LookupError("no more")
-
-    results = LocalExecutor(2).simulate(broken(), Limits())
-    with pytest.raises(LookupError):
-        list(results)
-    assert not simulated_by()
 
 
 def test_closing_leaves_no_process_behind() -> None:
@@ -161,25 +138,7 @@ def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Sig
         sweep.wait(PATIENCE_S)
 
 
-def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        sleeper = start_python("-c", "import time; print('up', flush=True); time.sleep(600)",
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
-    try:
-        assert sleeper.stdout is not None
-        assert sleeper.stdout.readline() == b"up\n"
-        sleeper.send_signal(signal.SIGINT)
-        assert sleeper.wait(PATIENCE_S) == -signal.SIGINT
-    finally:
-        sleeper.kill()
-        sleeper.communicate(timeout=PATIENCE_S)
-
-
 def test_workers_stay_within_a_block_and_end_with_it() -> None:
-    """Two calls have the same processes; a call that is given up takes them along."""
     here = psutil.Process()
     before = set(here.children(recursive=True))
 
@@ -193,11 +152,4 @@ def test_workers_stay_within_a_block_and_end_with_it() -> None:
             assert result.error is None
             seen.append(servers())
         assert seen[0] == seen[1] != set()
-        endless = [request(name, ENDLESS) for name in "ab"]
-        with closing(executor.simulate(endless, Limits(time_s=1.0))) as results:
-            next(results)
-        assert wait_for(lambda: not servers())
-        (result,) = executor.simulate([request("again")], Limits())
-        assert result.error is None
-        assert servers()
     assert wait_for(lambda: not servers())

@@ -13,9 +13,10 @@ from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 
 GRID = """
@@ -117,7 +118,7 @@ groups = st.lists(st.sampled_from([24, 60, 200]), min_size=1, max_size=3, unique
 mtbf = st.lists(st.sampled_from([300.0, 600.0, 900.0]), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(seeds=st.lists(st.integers(0, 5), min_size=1, unique=True), groups=groups, mtbf=mtbf)
 def test_a_run_has_its_name_whatever_stands_around_it(
     seeds: list[int], groups: list[int], mtbf: list[float]
@@ -177,24 +178,12 @@ def test_a_scenario_is_looked_for_beside_its_grid(
             ["point job.groups = 60, strategy.redundancy = 13", "redundancy 13 needs more than"],
         ),
         (
-            'scenario = "spare-study"\n[grid]\nstrategy.name = ["spare", "spair"]',
-            ["point strategy.name = 'spair'", "did you mean 'spare'?"],
-        ),
-        (
-            'scenario = "spare-study"\n[grid]\ntimes.compute_s = [1.0, -1.0]',
-            ["point times.compute_s = -1.0", "greater than 0"],
-        ),
-        (
             'scenario = "spare-study"\n[grid]\nfailures.mtbf_s = [300, 1e-3]',
             ["point failures.mtbf_s = 0.001"],
         ),
         (
             'scenario = "spare-study"\n[grid]\nplatform.file = ["spare-600k", "none.xml"]',
             ["point platform.file = 'none.xml'", "no such file"],
-        ),
-        (
-            'scenario = "spare-sound"\n[grid]\nstrategy.redundancy = [3, 13]',
-            ["point strategy.redundancy = 13", "redundancy 13 needs more than"],
         ),
     ],
 )
@@ -231,7 +220,6 @@ def directory(tmp_path: Path) -> Path:
     ("old", "new", "more"),
     [
         ("seeds = [0, 1]", "seeds = [1, 7, 0]", 2),
-        ("[2, 3]", "[2, 5, 3]", 2),
         ("[300]", "[150, 300]", 4),
         ("[300]", '[300]\nstrategy.name = ["replication", "spare"]', 4),
         ("[grid]", 'name = "x"\n[grid]', 0),
@@ -264,7 +252,6 @@ def test_a_grid_that_has_grown_goes_on(
             "[2, 4]",
             "the point strategy.redundancy = 3, failures.mtbf_s = 300.0 is no longer",
         ),
-        ("[300]", "[600]", "failures.mtbf_s = 300.0 is no longer requested"),
         (
             "strategy.redundancy = [2, 3]",
             'strategy.name = ["replication", "spare"]',

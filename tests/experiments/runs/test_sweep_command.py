@@ -118,32 +118,14 @@ def test_a_sweep_prints_its_result_and_the_next_command(
     assert len(invented.simulated) == 40
 
 
-def test_failed_runs_make_the_status_1_until_they_are_retried(
-    grid: Path, tmp_path: Path, invented: Invented, cli: Cli
-) -> None:
-    words = [grid, "-o", tmp_path / "out"]
-    invented.invent = lambda request: "crashed" if request.task.seed == 7 else some_record(request)
-    for _ in range(2):
-        status, _, complaints = cli.all(*words)
-        assert status == 1
-        assert complaints.splitlines()[-1] == (
-            "faultline: 2 runs failed; the first: strategy.redundancy = 2, seed 7: crashed"
-        )
-    invented.invent = some_record
-    status, printed, _ = cli.all(*words, "--retry-failed")
-    assert status == 0
-    assert "2 runs simulated, 38 already there, 0 failed" in printed
-
-
 @pytest.mark.parametrize(
     ("options", "printed"),
     [
         (["--workers", "0"], "--workers"),
-        (["--workers", "two"], "--workers"),
+        (["--workers", "5000"], "each is a process of some 100 MB; use at most"),
+        (["--scheduler", "tcp://127.0.0.1:99999999"], "give a port from 1 to 65535"),
         (["--time-limit", "10"], "'10' has no unit"),
         (["--time-limit", "0s"], "must be greater than 0"),
-        (["--time-limit", "4GB"], "not a time"),
-        (["--memory-limit", "4Gb"], "bits"),
         (["--memory-limit=-4GB"], "negative"),
         (["--workers", "2", "--scheduler", "tcp://localhost:8786"], "not allowed with"),
     ],
