@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-full lint docs format clean distclean
+.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-system check test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -106,8 +106,13 @@ doctor: ready ## print versions, limits of this machine, and a self-test
 release-check: ready-to-develop ## build wheel and sdist, check them, and try the wheel in an empty environment
 	@.ci/release-check
 
-test: lint ## lint, then run the tests in parallel, without the slow ones
-	@$(PYTEST) -m "not slow" --hypothesis-profile=quick $(ARGS)
+test: ready-to-develop ## run the tests of what the program computes and prints, in parallel
+	@$(PYTEST) -m "not slow and not system" --hypothesis-profile=quick $(ARGS)
+
+test-system: ready-to-develop ## run the tests of processes, kills, hostile files, the wheel, the pages' commands
+	@$(PYTEST) -m "system and not slow" --hypothesis-profile=quick $(ARGS)
+
+check: lint test test-system ## lint, then run all tests but the slow ones
 
 test-full: lint ## lint, then run all tests, heavy reproductions included
 	@$(PYTEST) $(ARGS)

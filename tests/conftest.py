@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import sys
 import tempfile
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import matplotlib
 import pytest
 from hypothesis import settings
+
+_ROOT = Path(__file__).resolve().parents[1]
 
 # The same examples in every run; `make test` has fewer: --hypothesis-profile=quick.
 EXAMPLES = settings(derandomize=True, deadline=None)
@@ -53,17 +57,39 @@ def _hide_plugins() -> tempfile.TemporaryDirectory[str] | None:
 NO_PLUGINS = _hide_plugins()
 
 
+def _code_that_measures() -> str:
+    """Return a digest of the code that generates platforms and measures on them."""
+    digest = hashlib.sha256(version("simgrid").encode())
+    for room in ("platforms", "simulator"):
+        for path in sorted((_ROOT / room).rglob("*")):
+            if path.suffix in (".py", ".toml", ".csv", ".xml"):
+                digest.update(str(path).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 @pytest.fixture(scope="session", autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def private_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Keep generated platforms and measurements apart from the user's cache.
 
-    Child processes inherit it. All workers of a test run share it, so that each measurement on
-    SimGrid is made once.
+    Child processes inherit it. All workers and later test runs of the same code share it, so that
+    each measurement on SimGrid is made once.
     """
-    base = tmp_path_factory.getbasetemp()
-    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
-    cache.mkdir(exist_ok=True)
     # Matplotlib keeps its list of fonts: to build it anew takes seconds, and prints a warning.
     os.environ.setdefault("MPLCONFIGDIR", matplotlib.get_cachedir())
+    cache = _kept_cache(pytestconfig) or tmp_path_factory.mktemp("cache")
     os.environ["XDG_CACHE_HOME"] = str(cache)
     return cache
+
+
+def _kept_cache(config: pytest.Config) -> Path | None:
+    """Return the cache that runs of the same code share; None if pytest keeps none."""
+    kept = getattr(config, "cache", None)
+    if kept is None:
+        return None
+    folder: Path = kept.mkdir("measured")
+    mine = folder / _code_that_measures()
+    for other in folder.iterdir():
+        if other != mine:
+            shutil.rmtree(other, ignore_errors=True)
+    mine.mkdir(exist_ok=True)
+    return mine
