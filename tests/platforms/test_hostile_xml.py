@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ from faultline.platforms.xml_reader import platform_from_xml, read_platform
 from faultline.platforms.xml_writer import xml_text
 
 from tests.experiments.command_line import Cli
+
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture
@@ -41,9 +42,7 @@ def refusal(content: str | bytes) -> str:
     return message
 
 
-@pytest.mark.parametrize(
-    "option", ["tracing", "tracing/filename", "plugin", "path", "model-check/replay", "contexts/x"]
-)
+@pytest.mark.parametrize("option", ["tracing", "tracing/filename", "plugin", "model-check/replay"])
 def test_no_option_writes_a_file(option: str, tmp_path: Path, cli: Cli) -> None:
     target = tmp_path / "written-by-simgrid"
     text = TEXT.replace(ROOT, OPTIONS.format(option, target) + ROOT, 1)
@@ -69,9 +68,7 @@ def test_what_changes_nothing_but_the_precision_is_allowed() -> None:
     [
         (ROOT, '<include file="/etc/passwd" />'),
         ("</platform>", '<actor host="gpu-000000" function="f" />'),
-        ("</platform>", '<process host="gpu-000000" function="f" />'),
         (ROOT, '<trace id="t" file="/etc/passwd" />'),
-        ("</platform>", '<trace_connect trace="t" element="gpu-000000" />'),
         ("</platform>", '<cluster id="c" prefix="c-" suffix="" radical="0-9999999" speed="1Gf" />'),
     ],
 )
@@ -87,11 +84,8 @@ def test_elements_that_are_not_listed_are_refused_with_their_line(
     ("tag", "attribute"),
     [
         (GPU, "availability_file"),
-        (GPU, "state_file"),
-        (GPU, "speed_file"),
         (GPU, "coordinates"),
         (NIC, "bandwidth_file"),
-        (NIC, "latency_file"),
         (NIC, "state_file"),
     ],
 )
@@ -103,9 +97,7 @@ def test_attributes_that_name_files_are_refused_with_their_line(tag: str, attrib
 NESTED = "".join(f'<zone id="z{n}" routing="Full">' for n in range(1_100)) + "</zone>" * 1_100
 STRANGE: list[tuple[str, str | bytes, str]] = [
     ("UTF-16", TEXT.encode("utf-16"), "UTF-8"),
-    ("byte order mark", b"\xef\xbb\xbf" + TEXT.encode(), "UTF-8"),
     ("Latin-1", TEXT.replace("utf-8", "ISO-8859-1", 1), "UTF-8"),
-    ("UTF-7", TEXT.replace("utf-8", "UTF-7", 1), "UTF-8"),
     ("no UTF-8", TEXT.encode().replace(b"gpu-000001", b"gpu-\xff"), "UTF-8"),
     (
         "entities",
@@ -119,25 +111,12 @@ STRANGE: list[tuple[str, str | bytes, str]] = [
     ),
     ("digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 5_000}GBps"', 1), "5,004"),
     ("many digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 900}Bps"', 1), "range"),
-    (
-        "large index",
-        TEXT.replace('<prop id="domain" value="0"', f'<prop id="domain" value="{"9" * 999}"'),
-        "whole number",
-    ),
     ("Vivaldi", TEXT.replace("DijkstraCache", "Vivaldi"), "routing is 'Vivaldi'"),
-    ("Wifi", TEXT.replace("DijkstraCache", "Wifi"), "routing is 'Wifi'"),
     ("Full", TEXT.replace("DijkstraCache", "Full"), "has routing Full and no route from"),
     ("core = 0", TEXT.replace(GPU, f'{GPU} core="0"', 1), "core is '0'"),
     ("long name", TEXT.replace("gpu-000001", "g" * 100_000), "100,000 characters"),
-    ("no name", TEXT.replace("gpu-000001", ""), "0 letters"),
     ("escape", TEXT.replace("gpu-000001", "gpu-&#x9b;31m"), "unprintable characters"),
     ("text", TEXT.replace("<router", "hello<router", 1), "is between elements"),
-    ("CDATA", TEXT.replace("<router", "<![CDATA[x]]><router", 1), "CDATA"),
-    (
-        "other digits",
-        re.sub(r'bandwidth="[^"]*"', 'bandwidth="\u0661\u0662Bps"', TEXT, count=1),
-        "is not a number with a unit",
-    ),
     ("old version", TEXT.replace('version="4.1"', 'version="3"', 1), "version is '3'"),
 ]
 
@@ -173,14 +152,3 @@ def test_a_million_hosts_are_read_or_refused_in_bounded_time(tmp_path: Path) -> 
     )
     with pytest.raises(PlatformError, match="no route leads from"):
         read_platform(path)
-
-
-def test_a_million_elements_that_are_not_listed_take_no_memory() -> None:
-    """They took 240 MB."""
-    content = TEXT.replace(ROOT, "<a/>" * 10**6 + ROOT, 1)
-    tracemalloc.start()
-    try:
-        assert "<a> is not allowed in <platform>" in refusal(content)
-        assert tracemalloc.get_traced_memory()[1] < 20e6
-    finally:
-        tracemalloc.stop()

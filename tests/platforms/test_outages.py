@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -48,14 +47,6 @@ def test_a_rail_that_is_lost_slows_and_does_not_kill(write: Write) -> None:
         assert found[name] == Outage((), {0: 0.75, 1: 0.75})
     assert found["nic-000001"] == Outage((), {0: 0.75})
     assert found["core"] == Outage(gpus(*range(16)), {})
-
-
-def test_a_leaf_switch_of_whole_servers_cuts_them_off(write: Write) -> None:
-    platform = read_platform(write(fabric("plain")))
-    found = by_name(platform, ("leaf-00000", "leaf-00001", "nic-000001"))
-    assert found["leaf-00000"] == Outage(gpus(*range(8)), {})
-    assert found["leaf-00001"].cut_off == gpus(*range(8, 16))
-    assert found["nic-000001"].bandwidth_left == {0: 0.75}
 
 
 def test_without_nvlink_nothing_takes_over(write: Write) -> None:
@@ -177,29 +168,3 @@ def test_bandwidth_left_against_one_flow_of_all(name: str, write: Write) -> None
             assert counted == pytest.approx(largest_flow(part)), part
         slowed += bool(outage.bandwidth_left)
     assert slowed > 0
-
-
-def _add_second_way_up(path: Path) -> None:
-    """Give one leaf switch a way half as wide as its trunk, by one more switch to the core."""
-    second = "".join(
-        f'<link id="{name}" bandwidth="200GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>'
-        for name in ("second-0", "third-0")
-    )
-    routes = "".join(
-        f'<route src="{below}" dst="{above}"><link_ctn id="{link}" direction="UP"/></route>'
-        for below, above, link in (
-            ("leaf-00000", "extra", "second-0"),
-            ("extra", "core", "third-0"),
-        )
-    )
-    edit(path, "(<link id=)", rf"{second}\1")
-    edit(path, '(<router id="core")', r'<router id="extra" />\1')
-    edit(path, "(<route )", rf"{routes}\1")
-
-
-def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> None:
-    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
-    _add_second_way_up(path)
-    (outage,) = by_name(read_platform(path), ("up_leaf-00000",)).values()
-    # Eight adapters of 50 GB/s have 200 GB/s upwards instead of what they can take.
-    assert outage == Outage((), {0: 0.5})

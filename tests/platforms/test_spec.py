@@ -5,9 +5,8 @@ from typing import Any
 import faultline.platforms
 import pytest
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec_file import load_spec, parse_spec
-from faultline.platforms.toml_lines import line_of
 
 HGX = (Path(faultline.platforms.__file__).parent / "presets" / "hgx-h100.toml").read_text(
     encoding="utf-8"
@@ -29,12 +28,6 @@ def test_a_spec_is_in_si_units() -> None:
     assert spec.gpus_per_rank == 1
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_a_spec_survives_being_written(name: str) -> None:
-    spec = load_preset(name)
-    assert type(spec).model_validate(spec.as_mapping()) == spec
-
-
 WRONG = [
     ('flops = "989TFLOP/s"', 'flop = "989TFLOP/s"', "gpu.flop is unknown (did you mean 'flops'?)"),
     (
@@ -42,25 +35,13 @@ WRONG = [
         "latency = 5",
         "nic.latency: '5' has no unit: a time is written like 5min or 1us",
     ),
-    (
-        'bandwidth = "400Gbps"',
-        'bandwidth = "400Gb"',
-        "nic.bandwidth: '400Gb' has an unknown unit 'Gb'",
-    ),
     ("domains = 32", "domains = 0", "scale_up.domains: 0 is wrong: input should be greater than"),
-    (
-        "domains = 32",
-        "domains = 2.5",
-        "scale_up.domains: 2.5 is wrong: input should be a valid int",
-    ),
-    ("rail_optimised = true", "rail_optimised = 1", "scale_out.rail_optimised: 1 is wrong"),
     ("oversubscription = [1]", "oversubscription = [0.5]", "scale_out.oversubscription.0: 0.5 is"),
     (
         "oversubscription = [1]",
         "oversubscription = [1, 2]",
         "scale_out.oversubscription has 2 values: 2 levels need 1",
     ),
-    ("levels = 2", "levels = 4", "scale_out.levels: 4 is wrong"),
     (
         "domains_per_leaf = 32",
         "domains_per_leaf = 32\nleaves_per_pod = 2",
@@ -93,7 +74,6 @@ WRONG = [
         "scale_out.rails has no effect without rail_optimised",
     ),
     ("domains = 32", "domains = 30000", "scale_up.domains makes 240000 GPU hosts, more than"),
-    ("domains_per_rack = 4", "domains_per_rack = 0", "rack.domains_per_rack: 0 is wrong"),
     (
         'memory = "80GB"',
         'memory = "0GB"',
@@ -121,7 +101,6 @@ def test_an_error_names_file_line_and_key(
     [
         ('nvlink = "nvlink4"', "[scale_up]", 'scale_up.bandwidth is missing: write it like "450'),
         ('pcie_bandwidth = "64GB/s"', "[nic]", "nic.pcie_bandwidth is missing: domains of several"),
-        ('flops = "989TFLOP/s"', "[gpu]", "gpu.flops is missing"),
     ],
 )
 def test_a_missing_key_is_looked_for_in_its_table(right: str, table: str, message: str) -> None:
@@ -165,23 +144,6 @@ def test_a_file_that_is_no_toml_or_not_there(tmp_path: Path) -> None:
     path.write_text("name =\n", encoding="utf-8")
     with pytest.raises(PlatformError, match=r"c\.toml: is no TOML: .*line 1"):
         load_spec(path)
-    for hostile in ("a=" + "9" * 6_000, ".".join("a" * 20_000) + "=1", "a=" + "[" * 50_000):
-        path.write_text(hostile, encoding="utf-8")
-        with pytest.raises(PlatformError, match=r"c\.toml: is no TOML: "):
-            load_spec(path)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PlatformError, match="not UTF-8 text"):
-        load_spec(path)
-
-
-def test_lines_of_keys() -> None:
-    text = 'a = 1\n[b]\nc = 2\n[b.d]\n"e" = 3\n[x]\ny.z = 4\n'
-    assert line_of(text, ["a"]) == 1
-    assert line_of(text, ["b", "c"]) == 3
-    assert line_of(text, ["b", "d", "e"]) == 5
-    assert line_of(text, ["x", "y", "z"]) == 7
-    assert line_of(text, ["b", "none"]) == 2
-    assert line_of(text, ["none"]) is None
 
 
 class TestPresets:
@@ -200,10 +162,8 @@ class TestPresets:
         [
             ("hgx-h10", {}, "no preset is called 'hgx-h10' (did you mean 'hgx-h100'?)"),
             ("hgx-h100", {"domain": 4}, "key 'domain' is unknown (did you mean 'domains'?)"),
-            ("hgx-h100", {"groups": 4}, "key 'groups' is unknown"),
             ("hgx-h100", {"latency": "1us"}, "key 'latency' is ambiguous: write scale_up.latency"),
             ("spare-600k", {"groups": 7}, "7 groups do not divide plane.cluster_gpus = 600000"),
-            ("spare-600k", {"groups": 700_000}, "the nearest that do: 600000"),
             (
                 "spare-600k",
                 {"gpus_per_domain": 8},

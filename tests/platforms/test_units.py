@@ -11,7 +11,6 @@ from faultline.platforms.units import (
     Kind,
     format_quantity,
     parse_quantity,
-    parse_time_s,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,13 +23,10 @@ KINDS = [SIZE, BANDWIDTH, TIME, SPEED, POWER]
     [
         ("400Gbps", BANDWIDTH, 50e9),
         ("400 Gb/s", BANDWIDTH, 50e9),
-        ("400Gbit/s", BANDWIDTH, 50e9),
         ("50GB/s", BANDWIDTH, 50e9),
         ("50GBps", BANDWIDTH, 50e9),
         ("1GiB/s", BANDWIDTH, 2**30),
         ("80GB", SIZE, 80e9),
-        ("80GiB", SIZE, 80 * 2**30),
-        ("1kB", SIZE, 1000),
         ("1KiB", SIZE, 1024),
         ("1us", TIME, 1e-6),
         ("1µs", TIME, 1e-6),
@@ -40,22 +36,16 @@ KINDS = [SIZE, BANDWIDTH, TIME, SPEED, POWER]
         ("0.7kW", POWER, 700),
         ("0", SIZE, 0),
         (0, TIME, 0),
-        (0.0, BANDWIDTH, 0),
     ],
 )
 def test_quantities_as_people_write_them(text: object, kind: Kind, value: float) -> None:
     assert parse_quantity(text, kind) == value
 
 
-def test_a_time_by_itself() -> None:
-    assert parse_time_s("2min") == 120
-
-
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
         (400, BANDWIDTH, "'400' has no unit: a bandwidth is written like 400Gbps or 50GB/s"),
-        ("5", TIME, "'5' has no unit: a time is written like 5min or 1us"),
         ("90", TIME, "'90' has no unit: a time is written like 5min or 1us; 90 seconds are 90s"),
         (
             "1e9",
@@ -70,13 +60,9 @@ def test_a_time_by_itself() -> None:
         ("400gbps", BANDWIDTH, "'400gbps' has an unknown unit 'gbps'"),
         ("-1us", TIME, "'-1us' is negative"),
         ("1e999B", SIZE, "'1e999B' is out of range"),
-        ("1e308GB", SIZE, "'1e308GB' is out of range"),
-        ("1e999999999B", SIZE, "'1e999999999B' is out of range"),
         ("1e-999999999B", SIZE, "'1e-999999999B' is out of range"),
         ("fast", BANDWIDTH, "'fast' is not a bandwidth: write a number and a unit"),
-        ("infB", SIZE, "'infB' is not a size in bytes"),
         (True, SIZE, "True is not a size in bytes"),
-        (None, SIZE, "None is not a size in bytes"),
     ],
 )
 def test_what_is_wrong_is_refused_in_one_line(text: object, kind: Kind, message: str) -> None:
@@ -91,32 +77,18 @@ def test_what_is_written_is_read_back_exactly(kind: Kind, value: float) -> None:
     assert parse_quantity(format_quantity(value, kind), kind) == value
 
 
-@given(st.integers(min_value=1, max_value=10**6))
-def test_a_bit_is_an_eighth_of_a_byte(number: int) -> None:
-    bits = parse_quantity(f"{number}Gbps", BANDWIDTH)
-    assert bits * 8 == parse_quantity(f"{number}GB/s", BANDWIDTH)
-
-
 @pytest.mark.parametrize(
     ("value", "kind", "text"),
     [
         (50e9, BANDWIDTH, "50GB/s"),
-        (6.25e9, BANDWIDTH, "6.25GB/s"),
         (1e-6, TIME, "1us"),
         (0, TIME, "0s"),
-        (0, SIZE, "0B"),
         (80e9, SIZE, "80GB"),
         (0.5, SIZE, "0.5B"),
     ],
 )
 def test_what_is_written_reads_well(value: float, kind: Kind, text: str) -> None:
     assert format_quantity(value, kind) == text
-
-
-@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
-def test_only_real_quantities_are_written(value: float) -> None:
-    with pytest.raises(PlatformError, match="cannot be written as a time"):
-        format_quantity(value, TIME)
 
 
 def test_a_cell_of_blanks_takes_no_time() -> None:

@@ -1,6 +1,5 @@
 """Platform files: written, read back, edited, broken."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from faultline.platforms.simgrid_check import load_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.topology import rail_plane
 from faultline.platforms.xml_reader import read_platform
-from faultline.platforms.xml_writer import write_xml, xml_text
+from faultline.platforms.xml_writer import xml_text
 
 from tests.platforms.helpers import Write, edit
 
@@ -53,28 +52,6 @@ def test_the_plane_states_its_scale(write: Write) -> None:
     assert platform.links["up_leaf-00000-00"].bandwidth_bytes_per_s == 6.25e9
 
 
-def test_writing_is_repeatable_and_linear(small: ClusterSpec) -> None:
-    assert xml_text(small) == xml_text(small)
-    sizes = [len(xml_text(load_preset("hgx-h100", domains=n))) for n in (32, 64, 96)]
-    assert sizes[2] - sizes[1] == pytest.approx(sizes[1] - sizes[0], rel=0.01)
-
-
-def test_a_write_that_fails_leaves_the_old_file(
-    small: ClusterSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "p.xml"
-    path.write_text("old", encoding="utf-8")
-
-    def full(*_: object) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(PlatformError, match=r"p\.xml: cannot be written: No space left"):
-        write_xml(small, path)
-    assert path.read_text(encoding="utf-8") == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.parametrize(
     ("preset", "overrides", "name"),
     [
@@ -96,9 +73,7 @@ BROKEN = [
     (r'bandwidth="50GBps"', 'bandwidth="50GB/s"', "bandwidth: '50GB/s' has no unit that SimGrid"),
     (r'bandwidth="50GBps"', 'bandwidth="0Bps"', "bandwidth: is zero: nothing would ever arrive"),
     (r'latency="600ns"', 'latency="-1us"', "latency: '-1us' is negative"),
-    (r'speed="989Tf"', 'speed="1e999Tf"', "speed: '1e999Tf' is out of range"),
     (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is not a number with a unit"),
-    (r'speed="989Tf"', 'speed="0f"', "speed: is zero: it would never compute anything"),
     (
         r'<link_ctn id="nic-000000"',
         '<link_ctn id="nic-00000"',
@@ -115,24 +90,13 @@ BROKEN = [
         '<link_ctn id="nic-000000" />',
         "link 'nic-000000' has two directions: write direction=",
     ),
-    (
-        r'<link_ctn id="storage-read" />',
-        '<link_ctn id="storage-read" direction="UP" />',
-        "link 'storage-read' is SHARED and has no directions",
-    ),
     (r'direction="UP"', 'direction="SIDEWAYS"', "direction is 'SIDEWAYS': write UP or DOWN"),
     (r'sharing_policy="SPLITDUPLEX"', 'sharing_policy="OPEN"', "sharing_policy is 'OPEN': write"),
     (r'id="gpu-000001"', 'id="gpu-000000"', "host 'gpu-000000' repeats the name of line"),
     (r'<prop id="domain" value="0" />', '<prop id="domain" value="x" />', "property 'domain' is"),
-    (r'<prop id="domain" value="0" />', '<prop id="domain" />', "<prop> has no 'value'"),
     (r'<route src="gpu-000000" dst="leaf', '<route src="gpu-000004" dst="leaf', "exists already"),
     (r"</zone>", "</zon>", "is not well-formed XML: mismatched tag"),
     (r'<router id="core" />', '<router id="core" /><router id="lost" />', "no route leads from"),
-    (
-        r"<platform",
-        "<platforms",
-        "starts with <platforms>: a SimGrid platform starts with <platform>",
-    ),
     (
         r'id="faultline:gpus_per_rank" value="1"',
         'id="faultline:gpus_per_rank" value="one"',
@@ -142,16 +106,6 @@ BROKEN = [
         r'id="faultline:spec.nic.latency" value="500ns"',
         'id="faultline:spec.nic.latency" value="500"',
         "nic.latency: '500' has no unit",
-    ),
-    (
-        r'(<prop id="faultline:version")',
-        r'<prop id="faultline:spec.nic" value="x"/>\1',
-        "nic is a value in another property; remove one of them",
-    ),
-    (
-        r'(<zone id="management".*\n)',
-        r'<cluster id="c"/>\1',
-        "<cluster> is not allowed in <zone>: allowed are <prop>, <zone>, <host>",
     ),
 ]
 
@@ -196,39 +150,13 @@ def test_a_file_that_is_no_platform(text: str, message: str, tmp_path: Path) -> 
     assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PlatformError, match=r"none\.xml: cannot be read: No such file"):
-        read_platform(tmp_path / "none.xml")
-
-
-def test_an_edited_file_without_its_spec_is_enough(small: ClusterSpec, write: Write) -> None:
+def test_what_simgrid_prints_comes_as_one_line(small: ClusterSpec, write: Write) -> None:
     path = write(small)
-    edit(path, r'\s*<prop id="faultline:.*', "", count=0)
-    platform = read_platform(path)
-    assert platform.spec is None
-    assert platform.gpus_per_rank == 1
-    assert len(platform.domains) == 4
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        (r'bandwidth="50GBps"', 'bandwidth="50GB/s"', "unknown unit"),
-        (r"</zone>", "</zon>", "SimGrid rejects it"),
-        (r'dst="leaf-00000-00"', 'dst="leaf-0"', "leaf-0"),
-    ],
-)
-def test_what_simgrid_prints_comes_as_one_line(
-    right: str, wrong: str, message: str, small: ClusterSpec, write: Write
-) -> None:
-    path = write(small)
-    edit(path, right, wrong)
+    edit(path, r"</zone>", "</zon>")
     with pytest.raises(PlatformError) as refused:
         load_in_simgrid(path)
-    error = str(refused.value)
-    assert error.startswith(f"{path}: SimGrid rejects it: ")
-    assert message in error
-    assert "\n" not in error
+    assert str(refused.value).startswith(f"{path}: SimGrid rejects it: ")
+    assert "\n" not in str(refused.value)
 
 
 def test_simgrid_that_does_not_end_is_cut_short(small: ClusterSpec, write: Write) -> None:

@@ -31,12 +31,6 @@ def test_a_long_log_reveals_the_bursts_that_were_drawn() -> None:
     assert found.within_s.mean == pytest.approx(600.0, rel=0.2)
 
 
-def test_failures_of_one_instant_count_once() -> None:
-    times_s = bursts(100, 0.8, 600.0, 60 * DAY_S, 2)
-    once, twice = (fit_bursts(list(those), 60 * DAY_S) for those in (times_s, [*times_s, *times_s]))
-    assert once == twice
-
-
 def test_independent_failures_have_no_bursts() -> None:
     """At the rate that the test states: 5 % of the logs."""
     found = [fit_bursts(bursts(80, 0.0, 1.0, 60 * DAY_S, seed), 60 * DAY_S) for seed in range(40)]

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.comparison import compare, make_report, unpaired_runs
+from faultline.experiments.analysis.comparison import compare, make_report
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.quantities import number_text
 from faultline.experiments.analysis.selection import (
     at_best,
     averaged_axes,
@@ -25,14 +24,12 @@ from faultline.experiments.analysis.selection import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.report.paired_tables import section_table
-from faultline.experiments.runs.local import InThisProcess
-from faultline.experiments.runs.table import read_sweep
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.examples import examples
 from tests.experiments.command_line import Cli
-from tests.experiments.runs.in_process import plan_of, sweep
 
 COMMAND = ("compare",)
 RATIO = "time_to_train_ratio"
@@ -136,14 +133,6 @@ def test_over_all_leaves_out_settings_that_lack_a_seed() -> None:
     assert table.loc["c", "difference"] == pytest.approx(expected.loc["c", "difference"])
 
 
-def test_one_pair_has_no_interval() -> None:
-    frame = random_sweep(seeds=1)
-    table = compare(frame, SCHEME, "a", [MTBF, R], RATIO)
-    assert set(table["pairs"]) == {1}
-    assert table["difference"].notna().all()
-    assert table[["low", "high"]].isna().all(axis=None)
-
-
 def test_an_infinite_ratio_stays_infinite() -> None:
     frame = sweep_of({"base": (1.0, 2.0), "gone": (math.inf, 4.0), "ours": (2.0, 4.0)})
     table = compare(frame, SCHEME, "base", [], RATIO).set_index(SCHEME)
@@ -155,13 +144,6 @@ def test_an_infinite_ratio_stays_infinite() -> None:
     assert against_it.loc["ours", "difference"] == -math.inf
     assert math.isnan(against_it.loc["ours", "change"])
     assert against_it.loc["ours", "baseline_gave_up"] == 1
-
-
-def test_two_infinite_ratios_have_no_difference() -> None:
-    frame = sweep_of({"base": (math.inf,), "ours": (math.inf,)})
-    row = compare(frame, SCHEME, "base", [], RATIO).iloc[0]
-    assert row["mean"] == row["baseline_mean"] == math.inf
-    assert math.isnan(row["difference"])
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan, 1])
@@ -192,36 +174,8 @@ def test_what_no_user_may_choose_is_never_matched_with_another_value() -> None:
     assert compare(sweep_frame(rows), SCHEME, "checkpoint", [MTBF], RATIO).empty
 
 
-def test_runs_without_a_partner_are_counted() -> None:
-    frame = random_sweep()
-    lost = (frame[SCHEME] == "a") & (frame[R] == 4)
-    assert unpaired_runs(frame[~lost], SCHEME, "a", [MTBF, R]) == {"b": 8, "c": 8}
-    assert unpaired_runs(frame, SCHEME, "a", [MTBF, R]) == {"b": 0, "c": 0}
-
-
-ratios = st.lists(st.floats(0.5, 100.0), min_size=2, max_size=6)
-
-
-@given(ratios)
-@settings(max_examples=25)
-def test_nothing_differs_from_itself(values: list[float]) -> None:
-    row = compare(sweep_of({"a": values, "same": values}), SCHEME, "a", [], RATIO).iloc[0]
-    assert (row["difference"], row["low"], row["high"], row["change"]) == (0.0, 0.0, 0.0, 0.0)
-
-
-@given(st.integers(0, 2**32))
-@settings(max_examples=10)
-def test_swapping_the_sides_turns_the_sign(seed: int) -> None:
-    frame = random_sweep(seed)
-    frame = frame[frame[SCHEME] != "c"]
-    there = compare(frame, SCHEME, "a", [MTBF, R], RATIO).set_index([MTBF, R])
-    back = compare(frame, SCHEME, "b", [MTBF, R], RATIO).set_index([MTBF, R])
-    np.testing.assert_array_equal(there["difference"], -back["difference"])
-    np.testing.assert_allclose(there["low"], -back["high"], rtol=1e-12)
-
-
 @given(st.randoms(use_true_random=False), st.booleans())
-@settings(max_examples=10)
+@examples(0.1)
 def test_the_order_of_rows_does_not_matter(random: Any, over_all: bool) -> None:
     frame = random_sweep()
     order = list(range(len(frame)))
@@ -291,17 +245,13 @@ def test_failed_runs_stay_to_be_counted_where_knobs_are_at_their_best() -> None:
 
 
 def test_only_axes_that_still_vary_are_averaged() -> None:
+    """Events by cause are outcomes, though their names have a dot as a key's has."""
     frame = random_sweep()
+    frame["events_by_cause.fan"] = range(len(frame))
+    assert varied_axes(frame) == [SCHEME, MTBF, R]
     assert averaged_axes(frame, [SCHEME]) == [MTBF, R]
     assert averaged_axes(frame.assign(place=frame[MTBF] * frame[R]), ["place"]) == [SCHEME, MTBF, R]
     assert averaged_axes(frame.assign(point=frame[MTBF]), [SCHEME, "point"]) == [R]
-
-
-def test_the_baseline_is_found_by_its_text() -> None:
-    frame = random_sweep()
-    assert make_report(frame, RATIO, MTBF, "600").baseline == 600.0
-    assert make_report(frame, RATIO, R, "3").baseline == 3
-    assert make_report(frame, RATIO).baseline == "a"
 
 
 def test_the_best_is_printed_with_the_knobs_of_both_sides() -> None:
@@ -318,14 +268,10 @@ def test_the_best_is_printed_with_the_knobs_of_both_sides() -> None:
         assert row["low"] == pytest.approx(interval.low, rel=1e-9)
 
 
-def shared_at_r_2() -> pd.DataFrame:
-    """Runs of which only those with r = 2 have partners among those of scheme a."""
-    frame = random_sweep()
-    return frame[(frame[SCHEME] == "a") | (frame[R] == 2)]
-
-
 def test_each_mean_over_settings_names_those_that_are_paired() -> None:
-    frame = shared_at_r_2()
+    """Only runs with r = 2 have partners among those of scheme a."""
+    frame = random_sweep()
+    frame = frame[(frame[SCHEME] == "a") | (frame[R] == 2)]
     report = make_report(frame, RATIO, baseline="a")
     assert set(report.sections["overall"]["paired_at"]) == {"r = 2"}
     assert set(report.sections["at_best"]["paired_at"]) == {"all settings"}
@@ -340,14 +286,6 @@ def test_each_mean_over_settings_names_those_that_are_paired() -> None:
         f"16 of the runs of a have no partner with {scheme} of the same seed and setting."
         for scheme in "bc"
     ]
-
-
-def test_rows_that_are_paired_at_different_settings_say_so_in_a_column() -> None:
-    frame = random_sweep()
-    frame = frame[(frame[SCHEME] != "b") | (frame[R] == 2)]
-    table = section_table(make_report(frame, RATIO, baseline="a"), "overall")
-    place = [column.title for column in table.columns].index("paired at")
-    assert [row.cells[place] for row in table.rows] == ["r = 2", "all settings"]
 
 
 def test_failed_runs_are_left_out_and_counted() -> None:
@@ -366,15 +304,12 @@ def test_failed_runs_are_left_out_and_counted() -> None:
     ("arguments", "message"),
     [
         (("time_to_train",), "did you mean 'time_to_train_ratio'?"),
-        (("strategy.name",), "no such metric"),
         ((RATIO, "strategy.nam"), "did you mean 'strategy.name'?"),
         ((RATIO, SCHEME, "d"), "use one of a, b, c"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], message: str) -> None:
-    with pytest.raises(
-        UserError, match=".*".join(map(str, message.split(" "))).replace("?", r"\?")
-    ):
+    with pytest.raises(UserError, match=re.escape(message)):
         make_report(random_sweep(), *arguments)
 
 
@@ -401,23 +336,19 @@ def test_json_has_what_the_table_of_the_sweep_has(directory: Path, cli: Cli) -> 
     frame = pd.read_parquet(directory / "table.parquet")
     for row in printed["settings"]:
         mine = {"mtbf_s": row[MTBF], "r": row[R]}
-        ours = values_of(frame, scheme="replication", **mine)
-        theirs = values_of(frame, scheme="spare", **mine)
-        interval = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
-        assert row["difference"] == pytest.approx((ours - theirs).mean(), rel=1e-9)
-        if np.ptp(ours - theirs) > 0:
-            assert row["low"] == pytest.approx(interval.low, rel=1e-9)
+        apart = values_of(frame, scheme="replication", **mine) - values_of(
+            frame, scheme="spare", **mine
+        )
+        assert row["difference"] == pytest.approx(apart.mean(), rel=1e-9)
 
 
 def test_csv_has_all_sections_and_begins_with_each_scheme_at_its_best(
     directory: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "rows.csv"
-    cli(directory, "--csv", path, "--metric", "availability")
-    rows = pd.read_csv(path)
-    assert dict(rows["section"].value_counts()) == {"settings": 4, "at_best": 2, "overall": 1}
     cli(directory, "--csv", path)
     rows = pd.read_csv(path)
+    assert set(rows["section"]) == {"best", "settings", "at_best", "overall"}
     best = rows[rows["section"] == "best"]
     assert list(best.index) == list(range(4))
     assert set(best[SCHEME]) == {"spare", "replication"}
@@ -432,18 +363,10 @@ def test_latex_has_the_digits_and_units_of_the_screen(
     text = path.read_text(encoding="utf-8")
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
     assert text.count("\\caption{") == 4
-    # Captions of differences name the metric and the baseline.
-    assert text.count("\\caption{time-to-train ratio (lower is better): differences from") == 3
-    assert "r = 3" in text
-    assert "MTBF of the system (s)" in text
     share = re.search(r"([\d.]+) %", printed)
     assert share is not None
     assert f"{share[1]} \\%" in text
-    # One name of a scheme in all tables.
-    assert text.count("SPARe + checkpoint") == 2 + (2 + 1 + 4)
-    assert not re.search(r"\bspare\b", text + printed)
-    needed, _, tables = text.partition("\n")
-    assert needed.startswith("% Needs \\usepackage{booktabs}")
+    _, _, tables = text.partition("\n")
     # An unescaped sign of these ends a cell, begins a comment or is an error.
     assert not re.search(r"(?<!\\)[%#_]", tables)
 
@@ -455,27 +378,10 @@ def test_fewer_than_three_seeds_are_pointed_out() -> None:
     assert any(note.startswith("2 seeds: ") and "may be luck" in note for note in few.notes)
 
 
-def test_the_printed_table_shows_numbers_in_full(directory: Path, cli: Cli) -> None:
-    printed = cli(directory)
-    assert "time-to-train ratio (lower is better)" in printed
-    for title in (
-        "each at its own best setting",
-        "mean over the settings that both have",
-        "setting by setting",
-    ):
-        assert f"{title}; 3 pairs per row" in printed
-    assert "…" not in printed
-    frame = pd.read_parquet(directory / "table.parquet")
-    mean = values_of(frame, scheme="spare", mtbf_s=1200.0, r=3).mean()
-    assert number_text(mean) in printed
-
-
 def test_the_words_of_the_field_come_first(directory: Path, cli: Cli) -> None:
+    first = cli(directory, "--price", "2.5").partition("differences from")[0]
+    assert all(word in first for word in ("goodput", "time (", "GPU-hours", "cost", "ratio"))
     frame = pd.read_parquet(directory / "table.parquet")
-    first, _, differences = cli(directory, "--price", "2.5").partition("differences from")
-    places = [first.find(word) for word in ("goodput", "time (", "GPU-hours", "cost", "ratio")]
-    assert min(places) > 0
-    assert differences
     best = cli.json(directory)["best"]
     assert len(best) == frame[[SCHEME, MTBF]].drop_duplicates().shape[0]
     for row in best:
@@ -483,41 +389,11 @@ def test_the_words_of_the_field_come_first(directory: Path, cli: Cli) -> None:
         runs = frame[chosen & (frame[R] == row[R])]
         assert row["goodput"] == pytest.approx(runs["goodput"].mean(), rel=1e-12)
         assert row["mean"] == frame[chosen].groupby(R)[RATIO].mean().min()
-    assert "GPU-hours" not in cli(directory, "--metric", "availability")
 
 
 @pytest.mark.parametrize(
     "words",
-    [["--metric", "ratio"], ["--by", "strategy"], ["--baseline", "x"], ["--csv", "no/such/file"]],
+    [["--metric", "ratio"], ["--csv", "no/such/file"]],
 )
 def test_mistakes_are_one_line(directory: Path, words: list[str], cli: Cli) -> None:
     assert cli.refused(directory, *words).startswith("faultline: ")
-
-
-def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, cli: Cli) -> None:
-    assert "there is no sweep" in cli.refused(tmp_path)
-
-
-def test_events_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
-    """A record of a mix has a count for each cause, and its name has a dot as a key's has."""
-    plan = plan_of(
-        tmp_path,
-        """
-        scenario = "spare-study"
-        seeds = 3
-        [set]
-        "job.groups" = 24
-        "job.steps" = 20
-        "failures.model" = "mix"
-        "failures.mix" = "llama3"
-        "failures.clock" = "renewal"
-        [grid]
-        "strategy.redundancy" = [2, 3]
-        """,
-    )
-    sweep(plan, tmp_path / "sweep", InThisProcess())
-    frame = read_sweep(tmp_path / "sweep").frame
-    assert any(name.startswith("events_by_cause.") for name in frame.columns)
-    assert varied_axes(frame) == ["strategy.redundancy"]
-    (machines,) = make_report(frame, "time_to_train_ratio").notes
-    assert machines.startswith("Machines: failed machines are replaced within the restart")

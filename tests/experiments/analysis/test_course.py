@@ -93,9 +93,6 @@ def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_recorded(tmp_pat
     (job,) = spans(things, 0).values()
     phases = [one for one in job if one[0] in {"detect", "state"}]
     assert phases == [("detect", 18.0, 19.0), ("state", 19.0, 21.5)]
-    # They are within spans that are recorded anyway.
-    repairs = [one for one in job if one[0] == "repair"]
-    assert any(one[1] <= 18.0 and one[2] >= 21.5 for one in repairs)
 
 
 def test_phases_of_a_restart_are_those_that_are_explained(cli: Cli, tmp_path: Path) -> None:
@@ -148,10 +145,7 @@ def test_tables_hold_the_same_events(cli: Cli, tmp_path: Path) -> None:
     assert kept["groups"].str.contains(" ").any()
 
 
-@pytest.mark.parametrize("name", ["run.txt", "run", "run.json.gz"])
-def test_another_suffix_is_refused_before_anything_is_simulated(
-    cli: Cli, tmp_path: Path, name: str
-) -> None:
-    printed = cli.refused(*RUN, "--timeline", tmp_path / name)
+def test_another_suffix_is_refused_before_anything_is_simulated(cli: Cli, tmp_path: Path) -> None:
+    printed = cli.refused(*RUN, "--timeline", tmp_path / "run.txt")
     assert "name a file that ends in .json (a trace for Perfetto" in printed
-    assert not (tmp_path / name).exists()
+    assert not list(tmp_path.iterdir())

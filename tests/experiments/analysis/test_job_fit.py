@@ -70,10 +70,6 @@ def test_the_covariance_is_the_curvature_of_the_likelihood() -> None:
     np.testing.assert_allclose(np.linalg.inv(fit.covariance), information, rtol=1e-4)
 
 
-def test_equal_times_have_the_largest_shape() -> None:
-    assert fit_start_times([100.0] * 5, []).shape.mean == pytest.approx(1000.0)
-
-
 def test_times_of_a_log_come_back() -> None:
     rng = np.random.default_rng(3)
     fit = fit_job(log_of((900.0 * rng.weibull(1.2, 200)).tolist(), rng))

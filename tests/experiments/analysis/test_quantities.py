@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from faultline.experiments.analysis.quantities import (
     decimals_for,
@@ -24,18 +23,11 @@ from hypothesis import strategies as st
     ("value", "unit", "text"),
     [
         (3600.0, "s", "3,600 s (1 hour)"),
-        (5400.0, "s", "5,400 s (1.5 hours)"),
-        (90.0, "s", "90 s"),
         (2_592_000.0, "s", "2,592,000 s (30 days)"),
-        (0.1, "s", "0.1 s"),
         (2e13, "bytes", "20 TB"),
         (340e9, "bytes/s", "340 GB/s"),
-        (512, "bytes", "512 bytes"),
         (10_000, "steps", "10,000 steps"),
-        (0.78, "1", "0.78"),
-        (600_000, "1", "600,000"),
         (True, None, "yes"),
-        ("weibull", None, "weibull"),
         (None, "s", "–"),
         (-0.25, "1", "−0.25"),
         ([{"cause": "gpu", "share": 0.5}, {"cause": "host", "share": 0.5}], None,
@@ -51,11 +43,9 @@ def test_values_of_a_scenario(value: object, unit: str | None, text: str) -> Non
     [
         (1234.567, 1, "1,234.6"),
         (-0.01, 1, "0.0"),
-        (-0.06, 1, "−0.1"),
         (math.inf, 2, "infinite"),
         (math.nan, 2, "–"),
         (None, 2, "–"),
-        (np.float64(2.5), 2, "2.50"),
     ],
 )
 def test_rounded_numbers(value: float | None, decimals: int, text: str) -> None:
@@ -66,11 +56,8 @@ def test_rounded_numbers(value: float | None, decimals: int, text: str) -> None:
     ("times_s", "name"),
     [
         ([10.0, 20.0], "seconds"),
-        ([10.0, 119.0], "seconds"),
-        ([120.0], "minutes"),
         ([10.0, 7200.0], "hours"),
         ([172_800.0, math.nan], "days"),
-        ([], "seconds"),
         ([math.inf, 3.0], "seconds"),
     ],
 )
@@ -93,13 +80,10 @@ def test_decimals_show_four_digits_of_the_median() -> None:
     ("column", "label"),
     [
         ("time_to_train_ratio", "time-to-train ratio"),
-        ("availability", "availability (%)"),
         ("strategy.redundancy", "redundancy r"),
-        ("failures.mtbf_s", "MTBF of the system (s)"),
         ("repeated_s", "compute repeated (hours)"),
         ("strategy.new_scheme.heart_beat_s", "new scheme heart beat (s)"),
         ("checkpoint.spare_bandwidth_bytes_per_s", "spare bandwidth (B/s)"),
-        ("odd", "odd"),
     ],
 )
 def test_columns_in_words(column: str, label: str) -> None:

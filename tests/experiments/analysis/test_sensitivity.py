@@ -85,12 +85,6 @@ def test_an_emulator_refuses_to_extrapolate(emulator: Emulator) -> None:
         emulator.log_times(unit)
 
 
-def test_few_samples_are_refused(noisy: SimulatedCosts) -> None:
-    few = SimulatedCosts(noisy.candidates, noisy.design.first(8), noisy.costs[:, :8])
-    with pytest.raises(ValueError, match="8 samples: an emulator needs at least 16"):
-        Emulator(few)
-
-
 def test_the_exported_formula_predicts_the_same(emulator: Emulator) -> None:
     data = emulator.to_json()
     unit = np.random.default_rng(9).uniform(*emulator.range, (20, 4))

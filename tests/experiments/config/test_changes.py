@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from math import nextafter
-
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
@@ -12,8 +9,6 @@ from faultline.experiments.config.scenario_file import (
     load_scenario,
     shipped_scenarios,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 CHANGES = {
     "job.groups": 16,
@@ -35,13 +30,6 @@ def test_values_change_a_scenario_as_settings_do(name: str) -> None:
     assert load_scenario(name).with_(CHANGES).stated() == by_settings.stated()
 
 
-@given(mtbf_s=st.floats(1e-3, 1e15))
-def test_numbers_arrive_as_they_are(mtbf_s: float) -> None:
-    study = load_scenario("spare-study")
-    exact = nextafter(mtbf_s, 1.0)
-    assert study.with_({"failures.mtbf_s": max(exact, 1e-3)}).failures.mtbf_s == max(exact, 1e-3)
-
-
 def test_what_was_not_stated_follows_the_change() -> None:
     whole = Scenario().with_({"model.name": "llama3-70b", "model.pipeline": 4})
     half = whole.with_({"model.pipeline": 8})
@@ -58,19 +46,10 @@ def test_a_time_given_alone_counts_and_none_takes_it_back() -> None:
     assert stated.with_({"times.checkpoint_write_s": None}) == sound
 
 
-def test_a_change_survives_other_processes() -> None:
-    changed = Scenario().with_({"model.name": "llama3-70b", "model.pipeline": 4})
-    again: Scenario = pickle.loads(pickle.dumps(changed))
-    assert again == changed
-    assert again.stated() == changed.stated()
-
-
 @pytest.mark.parametrize(
     ("key", "value", "printed"),
     [
         ("job.group", 3, "job.group: unknown key; did you mean 'job.groups'?"),
-        ("job.groups", 0, "job.groups = 0: should be greater than or equal to 1"),
-        ("job.groups", "many", "job.groups = 'many': should be a whole number"),
         ("job.groups.more", 3, "job.groups.more: groups is a value, not a table"),
         ("model.name", "llama3-405b", "has no scale-up domains"),
     ],

@@ -18,18 +18,15 @@ LAYOUT = JobLayout(
     groups=128, gpus_per_group=128, gpus_per_host=8, gpus_per_domain=8, gpus_per_switch=16
 )
 LINES = {
-    "keys": lambda n: "".join(f"key_{k} = {k}\n" for k in range(n)),
     "tables": lambda n: "".join(f"[t{k}]\na = 1\n" for k in range(n)),
     "the same key": lambda n: "a = 1\n" * n,
-    "no values": lambda n: "".join(f"key_{k} = bad value\n" for k in range(n)),
     "open tables": lambda n: "[job\n" * n,
 }
 
+HEAVY = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("tables", "open tables")]
 
-HEAVY = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("keys", "tables", "open tables")]
 
-
-@pytest.mark.parametrize("kind", ["the same key", "no values", *HEAVY])
+@pytest.mark.parametrize("kind", ["the same key", *HEAVY])
 def test_a_large_scenario_is_refused(kind: str, tmp_path: Path, cli: Cli) -> None:
     text = LINES[kind](60_000)[:800_000]
     path = tmp_path / "large.toml"
@@ -51,7 +48,6 @@ def test_a_trace_of_many_rows_is_read_in_pieces(tmp_path: Path) -> None:
     assert len(recorded) == count
     assert recorded[0].time_s == 1.0
     assert recorded[0].component == f"gpu-{(count - 1) % 16384}"
-    assert recorded[-1] == recorded[count - 1]
     assert [failure.time_s for failure in recorded[5:8]] == [6.0, 7.0, 8.0]
     assert set(recorded.causes) == {f"c{n}" for n in range(7)}
 

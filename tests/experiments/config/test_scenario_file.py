@@ -28,51 +28,14 @@ def test_the_study_is_as_published() -> None:
     assert study.times.restart_s == 3600
 
 
-def test_every_choice_of_the_study_has_its_sound_counterpart() -> None:
-    study, sound = (load_scenario(name) for name in (STUDY, "spare-sound"))
-    choices = [
-        "failures.clock",
-        "detection.failure_in_all_reduce",
-        "times.all_reduce_per_group_s",
-        "all_reduce.failed_fraction",
-        "all_reduce.fixed_step",
-        "times.checkpoint_write_s",
-        "checkpoint.failed_writer",
-        "restart.failure_during",
-        "restart.failure_while_waiting",
-        "restart.resume",
-        "strategy.spare.patch_compute",
-        "strategy.replication.controller_sees",
-        "strategy.replication.checkpoint_waits",
-    ]
-    assert [
-        key for key in map(path_of, choices) if value_at(study, key) == value_at(sound, key)
-    ] == []
-    assert study.job == sound.job
-
-
 @pytest.mark.parametrize(
     ("setting", "key", "value"),
     [
-        ("job.groups=600", "job.groups", 600),
         ("job.steps=2_000", "job.steps", 2000),
         ("times.compute_s=1e2", "times.compute_s", 100.0),
-        ("job.compute_jitter=0", "job.compute_jitter", 0.0),
-        ("strategy.name=spare", "strategy.name", "spare"),
         ('strategy.name="replication"', "strategy.name", "replication"),
-        ("strategy.redundancy=8", "strategy.redundancy", 8),
-        ("checkpoint.interval_steps=23", "checkpoint.interval_steps", 23),
-        ("failures.distribution=exponential", "failures.distribution", "exponential"),
-        ("failures.shape=0.5", "failures.shape", 0.5),
-        ("failures.mtbf_s=600", "failures.mtbf_s", 600.0),
         (" failures . mtbf_s = 600 ", "failures.mtbf_s", 600.0),
         ("platform.file=a=b.xml", "platform.file", "a=b.xml"),
-        (
-            "strategy.replication.checkpoint_waits=true",
-            "strategy.replication.checkpoint_waits",
-            True,
-        ),
-        ("name=mine", "name", "mine"),
     ],
 )
 def test_a_setting_changes_its_key(setting: str, key: str, value: object) -> None:
@@ -90,15 +53,6 @@ def test_a_file_is_named_after_itself_and_the_rest_are_defaults(tmp_path: Path) 
     assert mine.name == "mine"
     assert mine.job.groups == 24
     assert mine.job.steps == Scenario().job.steps
-
-
-def test_an_empty_file_is_a_scenario_of_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "empty.toml"
-    path.write_text("", encoding="utf-8")
-    # All GPUs of hgx-h100 are the job's.
-    assert load_scenario(str(path)) == Scenario.model_validate(
-        {"name": "empty", "job": {"gpus": 256}}
-    )
 
 
 def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
@@ -123,20 +77,9 @@ def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
         ),
         ("strategy.name=spair", ["strategy.name", "'spair'", "'spare'", "'replication'"]),
         ("times.compute_s=-1", ["times.compute_s", "-1", "greater than 0"]),
-        ("failures.mtbf_s=0", ["failures.mtbf_s", "greater than or equal to 0.001"]),
         ("failures.mtbf_s=nan", ["failures.mtbf_s", "finite"]),
-        ("times.compute_s=inf", ["times.compute_s", "finite"]),
-        ("job.groups=0", ["job.groups", "greater than or equal to 1"]),
         ("job.groups=2.5", ["job.groups", "2.5", "whole number"]),
-        ("job.groups=many", ["job.groups", "'many'", "whole number"]),
-        ("job.groups=[1]", ["job.groups", "whole number"]),
-        ("job.groups={a=1}", ["job.groups", "whole number"]),
-        ("job=5", ["job"]),
-        ("all_reduce.failed_fraction=2", ["all_reduce.failed_fraction", "less than or equal to 1"]),
         ("job.groups", ["--set job.groups", "key=value"]),
-        ("=3", ["--set =3", "key=value"]),
-        ("job..groups=3", ["key=value"]),
-        ("", ["key=value"]),
         ("name.more=3", ["name", "not a table"]),
     ],
 )
@@ -153,9 +96,7 @@ def test_a_bad_setting_is_told_in_one_line(setting: str, printed: list[str]) -> 
     ("content", "printed"),
     [
         (b"groups = = 3", "this is no TOML"),
-        (b"<?xml version='1.0'?>", "this is no TOML"),
         (b"\xff\xfe\x00binary\x80", "not UTF-8"),
-        (b"\x00\x01\x02", "this is no TOML"),
     ],
 )
 def test_a_bad_file_is_told_with_its_name(content: bytes, printed: str, tmp_path: Path) -> None:
@@ -167,8 +108,8 @@ def test_a_bad_file_is_told_with_its_name(content: bytes, printed: str, tmp_path
     assert printed in str(caught.value)
 
 
-def test_a_missing_file_a_directory_and_an_impossible_name_are_told(tmp_path: Path) -> None:
-    for name in (str(tmp_path / "none.toml"), str(tmp_path), "", "a\0b", "x" * 5000):
+def test_a_missing_file_and_a_directory_are_told(tmp_path: Path) -> None:
+    for name in (str(tmp_path / "none.toml"), str(tmp_path), ""):
         with pytest.raises(UserError) as caught:
             load_scenario(name)
         assert "spare-study" in str(caught.value)

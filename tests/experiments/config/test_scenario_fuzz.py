@@ -1,28 +1,26 @@
-"""Whatever a scenario file or a setting holds, it is read, or refused in one line."""
+"""Whatever a scenario file holds, it is read, or each mistake is told in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from datetime import date, datetime, time
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomlkit
 from annotated_types import Ge, Le, Lt
-from faultline.experiments.cli import main
-from faultline.experiments.config.errors import EXPLAINED, UserError
+from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
-from faultline.experiments.config.toml_text import parse_toml, parse_toml_value, written
+from faultline.experiments.config.scenario_file import load_scenario, read_source
+from faultline.experiments.config.toml_text import parse_toml, written
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.stated_times import NOTHING_MEASURED
 
 STUDY = "spare-study"
@@ -56,24 +54,6 @@ def assert_file_told(path: Path) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
-
-
-def run_cli(*words: str) -> tuple[int, str, str]:
-    out, err = StringIO(), StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            status = main(words)
-        except SystemExit as stop:  # argparse's own way to refuse
-            status = int(stop.code or 0)
-    return status, out.getvalue(), err.getvalue()
-
-
-def assert_refused_well(*words: str) -> None:
-    """A command succeeds, or says in one line what is wrong."""
-    status, _, err = run_cli(*words)
-    assert status in (0, 2)
-    assert (status == 2) == (err != "")
-    assert err.count("\n") == (1 if status == 2 else 0)
 
 
 words = st.one_of(
@@ -132,25 +112,7 @@ def test_toml_without_mistakes_is_what_the_library_reads(text: str) -> None:
         assert repr(tables) == repr(known)
 
 
-@given(
-    tables=st.dictionaries(
-        st.sampled_from([*Scenario.model_fields, "jobs", "", "é\n"]), values, max_size=5
-    )
-)
-def test_any_tables_are_read_or_refused(tables: dict[str, Any]) -> None:
-    def load() -> None:
-        source = read_source(STUDY)
-        source.tables.update(tables)
-        scenario, mistakes = source.validate()
-        assert (scenario is None) == bool(mistakes)
-        for mistake in mistakes:
-            assert_one_line(str(UserError(source.text_of(mistake))))
-        source.scenario()
-
-    assert_one_line(refusal(load))
-
-
-@settings(max_examples=150)
+@examples(1.5)
 @given(changes=st.dictionaries(st.sampled_from(LEAVES), values, min_size=1, max_size=2))
 def test_a_mutated_scenario_is_resolved_or_refused(changes: dict[str, Any]) -> None:
     """And what is resolved is shown so that it can be loaded, and is the same."""
@@ -172,37 +134,6 @@ def test_a_mutated_scenario_is_resolved_or_refused(changes: dict[str, Any]) -> N
     assert_one_line(refusal(show))
 
 
-likely_numbers = st.one_of(st.floats(1e-12, 1e300), st.integers(1, 10**10)).map(str)
-
-
-@settings(max_examples=150)
-@given(
-    changes=st.dictionaries(
-        st.sampled_from(
-            [key for key in LEAVES if schema_keys(Scenario)[tuple(key.split("."))].unit]
-        ),
-        likely_numbers,
-        min_size=1,
-        max_size=6,
-    ),
-    scheme=st.sampled_from(["checkpoint", "replication", "spare"]),
-    model=st.sampled_from(["independent", "mix"]),
-)
-def test_believable_numbers_are_resolved_or_refused(
-    changes: dict[str, str], scheme: str, model: str
-) -> None:
-    def resolve() -> None:
-        asked = [f"{key}={value}" for key, value in changes.items()]
-        choices = [f"strategy.name={scheme}", f"failures.model={model}", "failures.clock=renewal"]
-        question = resolve_source(
-            read_source(STUDY, [*NOTHING_MEASURED, *choices, *asked])
-        ).question
-        question.strategy()
-        question.job(0)
-
-    assert_one_line(refusal(resolve))
-
-
 def ends_of_range(path: tuple[str, ...]) -> list[str]:
     """The smallest and the largest value that the schema lets pass, or all choices."""
     limits = {type(limit): limit for limit in schema_keys(Scenario)[path].field.metadata}
@@ -218,7 +149,7 @@ ENDS = {
 }
 
 
-@settings(max_examples=150)
+@examples(1.5)
 @given(
     changes=st.lists(
         st.sampled_from([f"{key}={end}" for key, ends in ENDS.items() for end in ends]),
@@ -238,23 +169,6 @@ def test_the_ends_of_all_ranges_are_resolved_or_refused(changes: list[str]) -> N
     assert_one_line(refusal(show))
 
 
-@given(
-    setting=st.one_of(
-        words,
-        st.tuples(st.sampled_from([*LEAVES, "job", "x.y", "strategy.spare"]), words).map("=".join),
-        st.tuples(st.sampled_from(LEAVES), values.map(repr)).map("=".join),
-    )
-)
-def test_any_setting_is_read_or_refused(setting: str) -> None:
-    assert_one_line(refusal(lambda: load_scenario(STUDY, [setting])))
-
-
-@given(text=st.one_of(words, values.map(repr), st.lists(pieces).map("".join)))
-def test_any_text_is_a_value(text: str) -> None:
-    value = parse_toml_value(text)
-    assert isinstance(value, (str, int, float, list, dict, date, time))
-
-
 @given(value=st.one_of(numbers, st.text(st.characters(exclude_categories=["Cs"])), st.booleans()))
 def test_what_is_written_is_read_again(value: Any) -> None:
     if isinstance(value, int) and abs(value) > 10**300:
@@ -262,24 +176,12 @@ def test_what_is_written_is_read_again(value: Any) -> None:
     assert repr(parse_toml(f"value = {written(value)}")[0]["value"]) == repr(value)
 
 
-NESTED = 20_000
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "a = " + "[" * NESTED,
-        "job" + ".a" * NESTED + " = 1",
-        "a" * 500_000 + " = 1",
-        "job.groups = 0x" + "f" * 10_000,
-        "times.compute_s = 1e" + "9" * 1000,
-        'strategy.name = "' + "spare" * 50_000 + '"',
-        'name = "\\u0000\\u001b[31m"',
+        "a = " + "[" * 20_000,
+        "job" + ".a" * 20_000 + " = 1",
         'name = "[/no] [bold]markup"\ndescription = "[/of] rich"',
-        '"" = 1',
-        "job.groups = 24\x00",
-        "[[job]]\n" * 200,
-        "version = [1]",
     ],
     ids=lambda text: repr(text[:20]),
 )
@@ -287,51 +189,3 @@ def test_extreme_files_end_in_one_line(text: str, folder: Path) -> None:
     path = folder / "extreme.toml"
     path.write_text(text, encoding="utf-8", newline="")
     assert_file_told(path)
-    for command in (["scenario", "check"], ["scenario", "show"], ["run", "--set", "job.steps=1"]):
-        assert_refused_well(*command, str(path))
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "job" + ".a" * NESTED + "=1",
-        "job.groups=" + "9" * 10_000,
-        "job.groups=3\nsteps = 4",
-        "platform.file=/dev/null",
-        "platform.file=/",
-        "failures={}",
-        ".=1",
-        "strategy.spare.patch_compute.x=1",
-    ],
-    ids=lambda text: repr(text[:20]),
-)
-def test_extreme_settings_end_in_one_line(setting: str) -> None:
-    assert_one_line(refusal(lambda: load_scenario(STUDY, [setting])))
-    small = ["--set", "job.groups=24", "--set", "job.steps=1"]
-    for command in (["scenario", "show"], ["run", *small]):
-        assert_refused_well(*command, STUDY, "--set", setting)
-
-
-@settings(max_examples=60)
-@given(name=st.one_of(words, st.sampled_from(["/", ".", "/dev/null", "/proc/self/mem", "~"])))
-def test_any_name_is_a_scenario_or_refused(name: str) -> None:
-    assert_refused_well("scenario", "check", "--", name)
-    assert_refused_well("scenario", "explain", "--", name)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    name=st.sampled_from(shipped_scenarios()),
-    flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4),
-    cut=st.one_of(st.none(), st.integers(0, 3000)),
-)
-def test_a_damaged_file_is_checked_and_told(
-    name: str, flips: list[tuple[int, int]], cut: int | None, folder: Path
-) -> None:
-    text = scenario_toml(resolve_source(read_source(STUDY, NOTHING_MEASURED)))
-    content = bytearray(text.encode())
-    for position, byte in flips:
-        content[position % len(content)] = byte
-    path = folder / "damaged.toml"
-    path.write_bytes(bytes(content[:cut]))
-    assert_refused_well("scenario", "check", str(path))

@@ -19,7 +19,6 @@ from faultline.experiments.analysis.course import (
     shares_over_time,
     steps_of,
 )
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.curves import draw_curves
@@ -27,11 +26,6 @@ from faultline.experiments.figures.maps import draw_best_map
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
-    figure_style,
-    legend_below,
-    mark,
-    save_figure,
-    write_notes,
 )
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
@@ -39,12 +33,14 @@ from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import Sweep
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
+
+from tests.examples import examples
 
 RATIO = "time_to_train_ratio"
 SCHEME = "strategy.name"
@@ -93,9 +89,6 @@ def panels(figure: Figure) -> list[Axes]:
     return [axis for axis in figure.axes if axis.get_visible() and axis.get_label() != "<colorbar>"]
 
 
-# Curves.
-
-
 def test_curves_are_means_and_bands_are_student_s_intervals() -> None:
     frame = sweep_frame({SCHEME: ["spare", "checkpoint"], R: [2, 3, 5]})
     (axis,) = panels(draw_curves(frame, R))
@@ -125,9 +118,7 @@ def test_curves_have_units_names_and_panels() -> None:
                   "Mean and 95 % interval over 3 seeds."):  # fmt: skip
         assert words in shown
     assert "Averaged" not in shown
-    axis = panels(figure)[0]
-    assert axis.get_xscale() == "log"
-    assert axis.get_yscale() == "linear"
+    assert panels(figure)[0].get_xscale() == "log"
 
 
 def test_axes_that_are_not_drawn_are_named() -> None:
@@ -138,43 +129,16 @@ def test_axes_that_are_not_drawn_are_named() -> None:
     np.testing.assert_allclose(line.get_ydata(), frame.groupby(R)[RATIO].mean())
 
 
-def test_a_wide_span_makes_a_logarithmic_axis() -> None:
-    frame = sweep_frame({R: [2, 3]})
-    frame[RATIO] *= np.where(frame[R] == 2, 100.0, 1.0)
-    axis = panels(draw_curves(frame, R))[0]
-    assert (axis.get_xscale(), axis.get_yscale()) == ("linear", "log")
-
-
 def test_points_of_jobs_that_completed_no_step_are_not_drawn_but_counted() -> None:
     frame = sweep_frame({SCHEME: ["checkpoint"], R: [1, 2, 3]})
     frame.loc[0, [RATIO, "completed_steps"]] = [math.inf, 0]
+    frame.loc[8, ["status", RATIO]] = ["failed", math.nan]
     figure = draw_curves(frame, R)
     assert list(panels(figure)[0].lines[0].get_xdata()) == [2, 3]
     shown = words_in(figure)
     assert "Not drawn: 1 point at which a job completed no step." in shown
     assert "1 run gave up before the last step" in shown
-
-
-def test_failed_runs_are_left_out_and_counted() -> None:
-    frame = sweep_frame({R: [2, 3]})
-    frame.loc[0, ["status", RATIO, "seed"]] = ["failed", math.nan, math.nan]
-    figure = draw_curves(frame, R)
-    assert "1 run failed and is left out." in words_in(figure)
-    assert panels(figure)[0].lines[0].get_ydata()[0] == pytest.approx(
-        frame.loc[[1, 2], RATIO].mean()
-    )
-
-
-def test_one_seed_has_a_line_and_no_band() -> None:
-    figure = draw_curves(sweep_frame({R: [2, 3]}, seeds=1), R)
-    edges = panels(figure)[0].collections[0].get_paths()[0].vertices
-    assert {tuple(edge) for edge in edges} <= set(
-        zip(*panels(figure)[0].lines[0].get_data(), strict=True)
-    )
-    assert "One seed." in words_in(figure)
-
-
-# Maps.
+    assert "1 run failed and is left out." in shown
 
 
 def test_the_best_map_shows_the_winner_and_whether_it_is_sure() -> None:
@@ -203,9 +167,6 @@ def test_a_job_that_ends_surely_beats_one_that_never_does() -> None:
     axis = panels(draw_best_map(frame, MTBF, RESTART))[0]
     assert axis.collections[0].get_array().tolist() == [[1.0]]
     assert not [patch for patch in axis.patches if patch.get_hatch()]
-
-
-# Badput.
 
 
 def bars_of(axis: Axes) -> pd.DataFrame:
@@ -245,23 +206,6 @@ def test_every_cause_has_a_look_of_its_own() -> None:
     assert tuple(CAUSE_LOOKS) == CAUSES
     assert len({(look.colour, look.hatch) for look in CAUSE_LOOKS.values()}) == len(CAUSES)
 
-
-@pytest.mark.parametrize("causes", list(itertools.pairwise(CAUSES)))
-def test_neighbours_differ_in_grey(causes: tuple[str, str]) -> None:
-    first, second = (CAUSE_LOOKS[cause] for cause in causes)
-    lightness = [
-        sum(
-            share * part
-            for share, part in zip(
-                (0.299, 0.587, 0.114), mpl.colors.to_rgb(look.colour), strict=True
-            )
-        )
-        for look in (first, second)
-    ]
-    assert bool(first.hatch) != bool(second.hatch) or abs(lightness[0] - lightness[1]) > 0.12
-
-
-# The course of a run.
 
 HISTORY = [
     Event(10.0, EventKind.STEP, 1, stacks=1),
@@ -321,7 +265,7 @@ def simulated(*words: str) -> tuple[list[Event], dict[str, Any]]:
 
 
 @given(st.sampled_from(["spare", "replication", "checkpoint"]), st.sampled_from([300, 1800]))
-@settings(max_examples=6)
+@examples(0.06)
 def test_activities_fill_the_run_and_agree_with_its_record(scheme: str, restart_s: int) -> None:
     redundancy = 1 if scheme == "checkpoint" else 3
     events, record = simulated(
@@ -352,18 +296,13 @@ def test_the_timeline_shows_what_happened() -> None:
     assert window.start_s < wiped_out_s < window.end_s
 
 
-def test_a_short_run_is_drawn_whole() -> None:
-    figure = draw_timeline(HISTORY, "a run")
-    assert "The window marked above" not in words_in(figure)
-    assert busiest_window(HISTORY, activities_of(HISTORY)) == (0.0, 175.0)
-
-
-def test_a_run_in_which_nothing_happened_is_refused() -> None:
-    with pytest.raises(UserError, match="no activity"):
-        draw_timeline([], "a run")
-
-
-# The usual pictures.
+def test_usual_curves_show_each_scheme_at_its_best() -> None:
+    frame = sweep_frame({SCHEME: ["spare", "replication"], R: [2, 3, 4], MTBF: [300.0, 600.0]})
+    pictures = {picture.name: picture.figure for picture in usual_figures(sweep_of(frame))}
+    figure = pictures["ratio-over-failures-mtbf-s"]
+    best = frame.groupby([SCHEME, MTBF, R])[RATIO].mean().groupby([SCHEME, MTBF]).min()
+    np.testing.assert_allclose(panels(figure)[0].lines[0].get_ydata(), best["spare"])
+    assert "Each point at the redundancy r with the best time-to-train ratio." in words_in(figure)
 
 
 @pytest.mark.parametrize(
@@ -378,61 +317,9 @@ def test_a_run_in_which_nothing_happened_is_refused() -> None:
                 "best-scheme-map", "badput",
             },
         ),
-        (
-            {MTBF: [1.0, 2.0], R: [2, 3], "protection.name": ["storage", "reft"]},
-            {"ratio-over-failures-mtbf-s", "ratio-over-strategy-redundancy", "badput"},
-        ),
-    ],
+        ],
 )  # fmt: skip
 def test_the_axes_decide_the_pictures(axes: dict[str, list[Any]], names: set[str]) -> None:
     pictures = usual_figures(sweep_of(sweep_frame(axes)))
     assert {picture.name for picture in pictures} == names
     assert all(picture.title for picture in pictures)
-
-
-def test_usual_curves_show_each_scheme_at_its_best() -> None:
-    frame = sweep_frame({SCHEME: ["spare", "replication"], R: [2, 3, 4], MTBF: [300.0, 600.0]})
-    pictures = {picture.name: picture.figure for picture in usual_figures(sweep_of(frame))}
-    figure = pictures["ratio-over-failures-mtbf-s"]
-    best = frame.groupby([SCHEME, MTBF, R])[RATIO].mean().groupby([SCHEME, MTBF]).min()
-    np.testing.assert_allclose(panels(figure)[0].lines[0].get_ydata(), best["spare"])
-    assert "Each point at the redundancy r with the best time-to-train ratio." in words_in(figure)
-
-
-def test_a_sweep_of_failures_has_no_pictures() -> None:
-    with pytest.raises(UserError, match="none of the 3 runs"):
-        usual_figures(sweep_of(sweep_frame({}).assign(status="failed")))
-
-
-@pytest.mark.parametrize(
-    ("span", "texts"),
-    [
-        ((1e-4, 1e6), {"10\u207b\u2074", "0.01", "1", "100", "10000", "10\u2076"}),
-        ((2.0, 9.0), {"2", "5"}),
-    ],
-)
-def test_powers_of_ten_are_written_plainly(
-    span: tuple[float, float], texts: set[str], tmp_path: Path
-) -> None:
-    with figure_style():
-        figure, axis = plt.subplots()
-        axis.loglog(span, span)
-        save_figure(figure, tmp_path / "log.png")
-        shown = axis.get_xticklabels() + axis.get_xticklabels(minor=True)
-        written = {label.get_text() for label in shown}
-    assert texts <= written
-    assert not any("$" in text for text in written)
-
-
-def test_notes_and_a_legend_below_do_not_overlap() -> None:
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(6.0, 4.0))
-        axis.set_xlabel("redundancy")
-        legend_below(figure, [mark(name, marker="o") for name in "abcdef"])
-        write_notes(figure, ["A sentence of a length that needs a second line."] * 3)
-        figure.canvas.draw()
-    (legend,) = figure.legends
-    assert figure.get_supxlabel() == ""
-    notes, line = legend.get_title().get_window_extent(), legend.get_texts()[0].get_window_extent()
-    assert notes.y0 >= line.y1
-    assert axis.xaxis.label.get_window_extent().y0 >= notes.y1

@@ -26,13 +26,6 @@ SHIPPED = tuple(name for name, scheme in all_strategies().items() if is_shipped(
 # Machado, Oliveira and Fernandes (2009), table 1, severity 1.0: linear RGB as they are seen.
 VISIONS = {
     "trichromat": np.eye(3),
-    "protanope": np.array(
-        [
-            [0.152286, 1.052583, -0.204868],
-            [0.114503, 0.786281, 0.099216],
-            [-0.003882, -0.048116, 1.051998],
-        ]
-    ),
     "deuteranope": np.array(
         [
             [0.367322, 0.860646, -0.227968],
@@ -102,16 +95,3 @@ def test_a_new_scheme_takes_its_look_from_its_name_and_recolours_no_other(
     assert look_of("beta").dashes == "-"
     # What it is, it inherits.
     assert title_of("beta", star=True) == "Beta*"
-
-
-def test_a_legend_may_hold_more_than_the_title() -> None:
-    assert (title_of("spare"), look_of("spare").label) == ("SPARe", "SPARe + checkpoint")
-    assert (title_of("ntp"), look_of("ntp").label) == ("NTP", "NTP")
-    assert [name for name in SHIPPED if title_of(name, star=True).endswith("*")] == ["mecefo"]
-
-
-def test_unknown_names_spread_over_all_looks() -> None:
-    looks = looks_of_schemes(f"scheme-{number:03}" for number in range(400)).values()
-    assert len({(look.colour, look.dashes) for look in looks}) == len(FREE_COLOURS) * 3
-    assert {look.marker for look in looks} == set(FREE_MARKERS)
-    assert "-" not in {look.dashes for look in looks}

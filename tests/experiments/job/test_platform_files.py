@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.platform_files import platform_file, spec_at_size
-from faultline.platforms import xml_writer
-from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset
-from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.xml_writer import write_xml
 from faultline.strategies.recovery import Move, SentMove
 
 from tests.stated_times import NOTHING_MEASURED
@@ -37,8 +30,7 @@ def test_a_larger_cluster_has_the_same_for_each_gpu() -> None:
     assert grown.gpus == 2 * shipped.gpus
     assert grown.storage is not None
     assert shipped.storage is not None
-    read, write = "read_bandwidth_bytes_per_s", "write_bandwidth_bytes_per_s"
-    for name in (read, write):
+    for name in ("read_bandwidth_bytes_per_s", "write_bandwidth_bytes_per_s"):
         assert getattr(grown.storage, name) == pytest.approx(2 * getattr(shipped.storage, name))
     assert (grown.gpu, grown.nic, grown.host) == (shipped.gpu, shipped.nic, shipped.host)
 
@@ -60,36 +52,6 @@ def test_state_moves_over_the_adapters_of_as_many_gpus_as_the_job_has(
     sent = SentMove(Move(1, 0, 0, 1), 0)
     expected_s = 2e11 / (gpus / groups * 50e9)
     assert MovesOnPlatform(scenario).duration_s([sent]) == pytest.approx(expected_s, rel=0.01)
-
-
-def test_a_step_is_simulated_on_all_gpus_of_a_large_cluster() -> None:
-    model = {"model.name": "llama3-8b", "model.tensor": 8, "job.parameter_bytes": None}
-    scenario = load_scenario("llama3-70b-hgx").with_(
-        {**model, "model.pipeline": 1, "job.groups": 1024}
-    )
-    spec = spec_at_size(scenario)
-    assert spec is not None
-    assert (spec.gpus, spec.plane) == (8192, None)
-
-
-def test_a_platform_gets_doors_to_memories_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And anew when its file has changed; a plan reads it for each scheme over each protection."""
-    written: list[object] = []
-    known = xml_writer.with_memory_doors
-
-    def counted(platform: Platform, spec: ClusterSpec) -> str:
-        written.append(platform)
-        return known(platform, spec)
-
-    monkeypatch.setattr(xml_writer, "with_memory_doors", counted)
-    path = tmp_path / "servers.xml"
-    for domains in (2, 4):
-        write_xml(load_preset("hgx-h100", domains=domains), path)
-        first, again = platform_files.with_memories(path), platform_files.with_memories(path)
-        assert first == again
-    assert len(written) == 2
 
 
 def test_a_rail_plane_stands_for_as_many_gpus_as_a_larger_job_has() -> None:

@@ -12,7 +12,6 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.protected import protected_job
-from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
@@ -35,7 +34,7 @@ def resolved(*settings: str, name: str = "reft") -> ResolvedJob:
     return resolve(load_scenario("spare-sound", [*STATED, f"protection.name={name}", *settings]))
 
 
-@pytest.mark.parametrize("name", ["reft", "gemini", "async-storage", "just-in-time"])
+@pytest.mark.parametrize("name", ["reft", "gemini"])
 def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
     with pytest.raises(UserError) as caught:
         resolved("protection.host_memory_bytes=1e8", name=name)
@@ -52,10 +51,6 @@ def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:
     assert resolved(state(0.99 * fits)).protected.protection.memory_bytes_per_node < 2e12
     with pytest.raises(UserError, match=r"needs 2,020 GB .* a node has 2,000 GB"):
         resolved(state(1.01 * fits))
-
-
-def test_more_memory_may_be_stated() -> None:
-    resolved("protection.state_bytes=1e18", "protection.host_memory_bytes=1e17")
 
 
 @pytest.mark.parametrize(
@@ -127,14 +122,6 @@ def test_a_time_that_is_stated_alone_takes_the_place_of_the_measured_one() -> No
     assert (measured.sources["snapshot"], resolved().sources["snapshot"]) == ("measured", "stated")
 
 
-def test_a_load_that_is_stated_comes_on_top_of_the_restart() -> None:
-    question = resolved("times.checkpoint_load_s=7", "restart.readers=one-group", name="storage")
-    assert (question.durations.load_s, question.sources["load"]) == (7.0, "stated")
-    (restart,) = explained_recoveries(question.scenario, ["checkpoint"])
-    assert isinstance(restart, ExplainedRecovery)
-    assert restart.phases[-1].source == "stated: times.checkpoint_load_s"
-
-
 def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
     """A free snapshot would be taken at every step, but this one takes 400 s."""
     question = resolved("times.snapshot_copy_s=400")
@@ -142,15 +129,6 @@ def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
     step_s = 64 * work + question.durations.all_reduce_s(200)
     interval = question.snapshot_interval_steps
     assert (interval - 1) * step_s < 400 <= interval * step_s
-
-
-def test_dearer_snapshots_come_less_often() -> None:
-    blocking = "protection.reft.copying=blocking"
-    cheap, dear = (
-        resolved(blocking, f"times.snapshot_copy_s={copy_s}").snapshot_interval_steps
-        for copy_s in (1, 100)
-    )
-    assert 1 <= cheap < dear
 
 
 def test_stated_intervals_stay() -> None:
@@ -303,11 +281,8 @@ def test_engines_agree_where_two_groups_share_a_server(
     assert (record["events"], record["restarts"]) == (1, 1)
 
 
-@pytest.mark.parametrize(("groups", "replicas", "there"), [(1, 2, 1), (4, 8, 4)])
-def test_more_copies_than_machines_of_a_plane_are_refused(
-    groups: int, replicas: int, there: int
-) -> None:
-    settings = ["protection.name=gemini", f"protection.gemini.replicas={replicas}"]
-    scenario = load_scenario("spare-sound", [f"job.groups={groups}", "job.steps=1", *settings])
-    with pytest.raises(UserError, match=f"{replicas} machines .* spare-600k has {there} for it"):
+def test_more_copies_than_machines_of_a_plane_are_refused() -> None:
+    settings = ["protection.name=gemini", "protection.gemini.replicas=8"]
+    scenario = load_scenario("spare-sound", ["job.groups=4", "job.steps=1", *settings])
+    with pytest.raises(UserError, match=r"8 machines .* spare-600k has 4 for it"):
         resolve(scenario)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.commands import run as run_command
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of, recovery_prices
-from faultline.experiments.job.platform_files import generate_preset
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import filled_in, resolve
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.failures.distributions import Exponential
-from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
 from faultline.strategies.recovery import RESTART
 
@@ -95,15 +88,6 @@ def test_failures_are_read_once(tmp_path: Path) -> None:
     assert filled_in(question).failures.trace_span_s == 9e3
 
 
-def test_a_job_may_have_other_failures_than_its_scenario_states() -> None:
-    scenario = load_scenario("spare-study", {"job.groups": 8, "strategy.redundancy": 1})
-    rare = IndependentGroups(Exponential(8e9), 8)
-    question = resolve(scenario, failures=rare)
-    assert question.job(3).failures is rare
-    assert question.interval_steps > 100 * resolve(scenario).interval_steps
-    assert question == replace(question, failures=resolve(scenario).failures)
-
-
 def test_a_shorter_job_is_the_same_but_for_its_length() -> None:
     question = resolve(load_scenario("spare-study", {"strategy.name": "spare"}))
     short = question.shortened(50, 1e6)
@@ -126,16 +110,6 @@ def test_every_rule_of_the_engines_is_a_key_of_a_scenario() -> None:
         failed_writer="skips",
         rejoin="at-restart",
     )
-
-
-def test_a_shipped_cluster_is_written_once_for_as_long_as_it_stays(tmp_path: Path) -> None:
-    path = generate_preset("spare-600k", 8, tmp_path)
-    written = path.stat().st_mtime_ns
-    assert generate_preset("spare-600k", 8, tmp_path).stat().st_mtime_ns == written
-    path.write_text("broken", encoding="utf-8")
-    assert generate_preset("spare-600k", 8, tmp_path).read_text(encoding="utf-8") != "broken"
-    path.unlink()
-    assert generate_preset("spare-600k", 8, tmp_path).is_file()
 
 
 def test_what_is_left_out_of_the_stated_times_is_derived() -> None:
@@ -192,27 +166,9 @@ def test_a_job_that_no_scheme_can_have_is_refused(capsys: pytest.CaptureFixture[
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
-def test_a_long_explanation_is_not_silent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Moves are measured on the platform, which may take minutes."""
-    named: list[str] = []
-
-    @contextmanager
-    def waiting(what: str) -> Iterator[None]:
-        named.append(what)
-        yield
-        assert not capsys.readouterr().out
-
-    monkeypatch.setattr(run_command, "waiting", waiting)
-    assert main(["explain-recovery", "llama3-70b-hgx", "--schemes", "checkpoint"]) == 0
-    assert named == ["measuring the transfers of recoveries on the platform"]
-    assert "restart" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("scheme", "redundancy"), [("checkpoint", 1), ("replica-drop", 1)])
+@pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop"])
 def test_storage_beside_memory_is_written_as_often_as_corruption_needs(
-    scheme: str, redundancy: int, tmp_path: Path
+    scheme: str, tmp_path: Path
 ) -> None:
     """After corruption only a state on storage is known to be sound, whatever the scheme masks."""
     mix = tmp_path / "mix.toml"
@@ -225,7 +181,7 @@ def test_storage_beside_memory_is_written_as_often_as_corruption_needs(
             crash + rate.format(5.0) + corrupt.format("silent") + rate.format(per_1000_node_days)
         )
         mix.write_text(f'source = "chosen"\n{causes}', encoding="utf-8")
-        keys = [f"strategy.name={scheme}", f"strategy.redundancy={redundancy}"]
+        keys = [f"strategy.name={scheme}", "strategy.redundancy=1"]
         keys += ["protection.name=just-in-time", "failures.model=mix", f'failures.mix="{mix}"']
         keys += ["failures.clock=renewal", "~failures.mtbf_s", "times.checkpoint_write_s=60"]
         question = resolve(load_scenario("spare-sound", keys))

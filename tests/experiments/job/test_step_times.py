@@ -133,10 +133,6 @@ EDITS: dict[str, tuple[Edit, dict[str, float]]] = {
             "load_s": (1.0 - GATHERED) * 100.0 + GATHERED * 50 / 0.64,
         },
     ),
-    "a core at a quarter": (
-        slower("up_leaf", "bandwidth", 4),
-        {"data_parallel_s": 4.0, "load_s": 1.0 + GATHERED * 3.0},
-    ),
 }
 """What takes how many times as long. Stages are neighbours on NVLink; a replica fills a server, and
 writes 50 GB/s over its eight PCIe links."""
@@ -166,17 +162,6 @@ def test_each_edit_shows_in_the_part_it_should_and_in_both_engines(
     # The last checkpoint is on its way to storage beside steps, whose parts it meets one by one.
     replayed, _ = in_both_engines(after, rel=1e-3)
     assert replayed["checkpoint_s"] >= 2 * after.protected.snapshot_cost.stall_s > 0.0
-
-
-@pytest.mark.parametrize("link", ["gpu-000003", "nic-000009"], ids=["a slow GPU", "a slow adapter"])
-def test_one_that_is_slow_slows_all(servers: Path, link: str) -> None:
-    """Nothing is refused because it is uneven."""
-    edit = slower(link, "speed" if link.startswith("gpu") else "bandwidth", 8)
-    scenario = scenario_on(servers, edit)
-    replayed, _ = in_both_engines(scenario, rel=1e-9)
-    assert replayed["step_s"] == pytest.approx(
-        sum(value for name, value in replayed.items() if re.fullmatch("step_[a-z_]+_s", name))
-    )
 
 
 def test_engines_agree_on_what_is_done_about_slow_parts(
@@ -243,6 +228,9 @@ def test_engines_agree_where_the_slow_group_fails(four_servers: Path, edit: Edit
     scenario = scenario_on(four_servers, edit, **keys)
     replayed, _ = in_both_engines(scenario, 1)
     assert replayed["events"] > 1
+    assert replayed["step_s"] == pytest.approx(
+        sum(value for name, value in replayed.items() if re.fullmatch("step_[a-z_]+_s", name))
+    )
     question = resolve(scenario)
     assert question.step is not None
     assert not question.step.is_even
@@ -303,13 +291,8 @@ def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) 
     """Where no model is named, its rings pass seven adapters of a server as those of a step do."""
     mix = tmp_path / "switches.toml"
     mix.write_text(SWITCHES)
-    keys = [
-        "job.groups=2",
-        "job.gpus=16",
-        "job.steps=40",
-        "times.compute_s=1",
-        "job.compute_jitter=0",
-    ]
+    keys = ["job.groups=2", "job.gpus=16", "job.steps=40"]
+    keys += ["times.compute_s=1", "job.compute_jitter=0"]
     base = ["strategy.name=checkpoint", "~times.all_reduce_per_group_s", "job.parameter_bytes=4e11"]
     scenario = load_scenario("spare-sound", [*keys, *base, f"platform.file={servers}"])
     whole = resolve(scenario.with_({"failures.mtbf_s": 1e12}))
@@ -338,8 +321,7 @@ def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers:
     left = (1 / 2) / (3 / 4)
     alone_s = question.step.optimizer_s
     assert all_reduce_s(1) - alone_s == pytest.approx(left * question.step.data_parallel_s)
-    scenario = question.scenario.with_({"times.compute_s": None})
-    in_both_engines(scenario)
+    in_both_engines(question.scenario.with_({"times.compute_s": None}))
 
 
 def test_what_was_filled_in_requests_the_same(servers: Path) -> None:
@@ -361,13 +343,11 @@ def _time_s(question: ResolvedJob) -> float:
 # GPUs 0 to 3 of a replica are its first stage, 4 to 7 its second; of 4 servers each is a replica.
 SLOW = {
     "a GPU of the first stage": "gpu-3,slow,1.5",
-    "a GPU of the last stage": "gpu-13,slow,1.2",
     "a whole server": "host-1,slow,1.5",
     "an adapter": "adapter-9,slow,4",
     "an adapter that is gone": "adapter-3,partial,",
     "the uplinks of a leaf switch": "switch-0,partial,2",
     "a cable between switches that is gone": "cable-5,partial,",
-    "a cable of a trunk that is gone": "cable-5,partial,2",
 }
 
 
@@ -471,11 +451,6 @@ def test_a_stage_on_two_servers_is_refused(four_servers: Path) -> None:
     ) as bad:
         resolve(scenario)
     assert "\n" not in str(bad.value)
-    # What the job does not use does not matter, and a stage of one GPU is always on one server.
-    unused = scenario_on(four_servers, without_gpu(20))
-    assert resolve(unused).ideal_step_s > 0
-    pairs = {"model.tensor": 1, "model.pipeline": 8}
-    assert resolve(scenario_on(four_servers, without_gpu(3), **pairs)).ideal_step_s > 0
 
 
 def test_mixed_gpus_have_their_mean_peak(servers: Path, four_servers: Path) -> None:

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterator
 
 import faultline as fl
-import numpy as np
 import pytest
 from faultline.experiments.notebook import functions
 
@@ -23,7 +22,6 @@ def docstrings() -> Iterator[str]:
 CHANGES = sorted(
     {change for text in docstrings() for change in re.findall(r"``(\w+__.+?)``", text)}
 )
-TABLES = sorted({table for text in docstrings() for table in re.findall(r"``(\{\".+?\})``", text)})
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -33,13 +31,6 @@ def test_a_change_in_a_docstring_is_one(change: str) -> None:
     assert call.keywords
     changes = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     assert fl.Job("spare-sound", **changes).scenario != fl.Job("spare-sound").scenario
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_a_table_in_a_docstring_is_one(table: str) -> None:
-    for key, values in eval(table, {"np": np}).items():
-        for value in values if isinstance(values, np.ndarray) else [values]:
-            assert fl.Job("spare-sound", {key: value}).scenario != fl.Job("spare-sound").scenario
 
 
 @pytest.mark.slow

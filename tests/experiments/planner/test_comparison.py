@@ -44,15 +44,6 @@ def test_each_scenario_has_its_row_and_its_price(cli: Cli, tmp_path: Path) -> No
     assert content["sentences"][1].startswith(f"Cheapest: {cheaper['scenario']} for")
 
 
-def test_the_table_has_the_answer_of_each_plan(cli: Cli, tmp_path: Path) -> None:
-    old, new = scenario(tmp_path, "old", 60.0), scenario(tmp_path, "new", 30.0)
-    printed = cli(old, new, *FEW)
-    alone = cli.json(new, *FEW)
-    days = alone["choices"][0]["simulated"]["days"]
-    row = next(line for line in printed.splitlines() if line.strip().startswith("new "))
-    assert f" {days:,.1f} " in row
-
-
 def test_what_is_for_one_scenario_is_refused_for_two(cli: Cli) -> None:
     two = ("spare-study", "spare-sound")
     assert "--page: applies to one scenario" in cli.refused(*two, "--page", "a.html")

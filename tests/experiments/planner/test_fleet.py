@@ -73,7 +73,6 @@ def test_goodput_is_printed_against_standbys(cli: Cli) -> None:
     assert "20 machines (160 GPUs)" in printed
     assert "Keep " in printed.splitlines()[-1]
     content = cli.json("spare-study", *words, "--protections", "storage")
-    assert content["machines"] == 20
     for one in content["splits"]:
         assert one["standbys"] + 2 * one["groups"] == 20
         for scheme in one["schemes"]:

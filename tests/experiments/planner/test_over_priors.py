@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 from statistics import fmean
 
 import numpy as np
 import pytest
-from faultline.experiments.analysis.decision import judge, value_of_information
+from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.design import design_by_name
 from faultline.experiments.config.priors import priors_of
 from faultline.experiments.config.uncertain import Prior
-from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import at_interval, choices_for
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, quantiles_of
@@ -23,10 +21,8 @@ from faultline.experiments.planner.over_priors import (
     simulate_over_priors,
     tune,
 )
-from faultline.experiments.planner.over_priors_printing import apart_text, print_over_priors
 from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.situation import choices_of, read_situation
-from rich.console import Console
 
 SETTINGS = (*("job.steps=300", "job.groups=20", "failures.mtbf_s=1500", "rejoin.when=at-restart"),)
 
@@ -40,31 +36,6 @@ def with_prior(plan: Plan, dotted: str, prior: Prior) -> Plan:
     """Return a plan whose only uncertain input is one key."""
     scenario = plan.situation.scenario.model_copy(update={"uncertain": {dotted: prior}})
     return replace(plan, situation=replace(plan.situation, scenario=scenario))
-
-
-def test_samples_and_costs_are_the_same_each_time() -> None:
-    plan = planned()
-    first, again = (simulate_over_priors(plan, 16) for _ in range(2))
-    assert first is not None
-    assert again is not None
-    assert [choice.scheme for choice in first.choices] == ["spare", "replication"]
-    assert first.costs.costs.shape == (2, 16, 2)
-    assert np.array_equal(first.costs.design.unit, again.costs.design.unit)
-    assert np.array_equal(first.costs.costs, again.costs.costs)
-
-
-def test_an_input_without_effect_is_not_worth_knowing() -> None:
-    """No scheme here drops gradients, so that their loss has no effect."""
-    plan = planned()
-    alone = with_prior(
-        plan,
-        "strategy.approximation_loss",
-        Prior(kind="uniform", low=0.29, high=0.7, source="a test"),
-    )
-    over = simulate_over_priors(alone, 16)
-    assert over is not None
-    worth = {one.name: one.value.mean for one in value_of_information(over.costs)}
-    assert worth["strategy.approximation_loss"] == 0.0
 
 
 def test_a_restart_that_takes_longer_costs_time() -> None:
@@ -95,16 +66,6 @@ def test_without_uncertain_inputs_the_answer_is_the_plan(monkeypatch: pytest.Mon
     assert [choice.scheme for choice in over.choices] == list(lines)
 
 
-def test_a_narrow_prior_gives_the_answer_at_the_point() -> None:
-    plan = planned()
-    restart_s = plan.situation.scenario.times.restart_s
-    assert restart_s is not None
-    prior = Prior(kind="uniform", low=restart_s, high=restart_s + 1e-6, source="a test")
-    over = simulate_over_priors(with_prior(plan, "times.restart_s", prior), 16)
-    assert over is not None
-    assert judge(over.costs)[0].candidate == look_of(plan.lines[0].choice.scheme).label
-
-
 def test_a_tuned_choice_costs_least_over_the_priors() -> None:
     """Failures are so uncertain that the interval of the point values is too long for many."""
     plan = planned("failures.mtbf_s=6000", "times.checkpoint_write_s=60")
@@ -127,15 +88,6 @@ def test_a_tuned_choice_costs_least_over_the_priors() -> None:
         assert cost < 1.001 * expected(near)
 
 
-def test_one_scheme_under_two_names_is_best_half_of_the_time() -> None:
-    over = simulate_over_priors(planned(), 16)
-    assert over is not None
-    twice = replace(over.costs, candidates=("one", "other"), costs=over.costs.costs[[0, 0]])
-    assert [one.best.mean for one in judge(twice)] == [0.5, 0.5]
-    assert all(one.tied for one in judge(twice))
-    assert all(one.value.mean == 0.0 for one in value_of_information(twice))
-
-
 def test_a_scheme_that_is_slower_without_failures_is_not_simulated() -> None:
     """Replication of degree 2 takes about twice as long per step."""
     plan = planned()
@@ -143,27 +95,6 @@ def test_a_scheme_that_is_slower_without_failures_is_not_simulated() -> None:
     assert is_behind(replication, np.array([[[1.1, 1.2], [1.3, 1.2]]]))
     assert not is_behind(replication, np.array([[[1.1, 1.2], [1.3, 2.5]]]))
     assert not is_behind(replication, np.array([[[1.1, GIVE_UP]]]))
-
-
-def test_a_scheme_is_simulated_or_named_with_its_reason() -> None:
-    plan = planned()
-    over = simulate_over_priors(plan, 16)
-    assert over is not None
-    simulated = {choice.scheme for choice in over.choices}
-    assert simulated.isdisjoint(over.left_out)
-    assert simulated | {*over.left_out} == {line.choice.scheme for line in plan.lines}
-
-
-def test_fewer_schemes_do_not_draw_the_other_inputs_again() -> None:
-    plan = planned()
-    few = replace(plan, lines=tuple(one for one in plan.lines if one.choice.scheme == "spare"))
-    both, alone = (simulate_over_priors(one, 16) for one in (plan, few))
-    assert both is not None
-    assert alone is not None
-    assert len(alone.costs.design.names) < len(both.costs.design.names)
-    of_both = dict(zip(both.costs.design.names, both.costs.design.values.T, strict=True))
-    for name, column in zip(alone.costs.design.names, alone.costs.design.values.T, strict=True):
-        assert np.array_equal(column, of_both[name])
 
 
 def test_a_run_that_is_stopped_counts_as_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,28 +113,3 @@ def test_a_run_that_is_stopped_counts_as_the_cap(monkeypatch: pytest.MonkeyPatch
     assert costs.costs.max() == costs.cap_s
     assert 0 < costs.stopped.sum() < costs.stopped.size
     assert len(value_of_information(costs)) == len(costs.design.names)
-
-
-def test_values_at_the_end_of_their_priors_are_named() -> None:
-    """The first answer has no time of diagnosis, the second up to two minutes."""
-    plan = planned()
-    over = simulate_over_priors(plan, 16)
-    assert over is not None
-    assert "recovery.diagnose_s = 0 (12.0 to 108)" in apart_text(over)
-    usual = Prior(kind="uniform", low=50.0, high=150.0, source="a test")
-    key = replace(over.keys[0], dotted="job.steps", prior=usual, times=True)
-    assert apart_text(replace(over, keys=(key,))) != ""
-    near = replace(key, prior=Prior(kind="uniform", low=0.5, high=1.5, source="a test"))
-    assert apart_text(replace(over, keys=(near,))) == ""
-
-
-def test_a_narrow_terminal_has_the_ranking_and_the_set_ups_whole() -> None:
-    over = simulate_over_priors(planned(), 16)
-    assert over is not None
-    for width in (80, 160):
-        screen = StringIO()
-        print_over_priors(Console(file=screen, width=width), over)
-        text = screen.getvalue()
-        assert "…" not in text
-        for words in ("80 % band", "storage, r = ", "groups return at a restart"):
-            assert words in " ".join(text.split())

@@ -9,12 +9,9 @@ from math import log
 import numpy as np
 import pytest
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.analysis.race import Rules
 from faultline.experiments.planner.search import (
     RULES,
-    Evaluations,
     OperatingPoint,
-    challenge,
     optimise,
     point_of,
     simulated_objective,
@@ -75,32 +72,12 @@ def test_nothing_is_computed_twice_and_runs_are_counted() -> None:
     assert len(bowl.asked) == len(set(bowl.asked)) == found.runs
 
 
-def test_from_the_optimum_there_is_nowhere_to_go() -> None:
-    bowl = Bowl(OperatingPoint(8, 24), own_noise=0.001)
-    found = optimise(bowl, OperatingPoint(8, 24), _INTERVALS)
-    assert found.best == OperatingPoint(8, 24)
-    assert found.change.mean == 0.0
-    assert found.could_gain < 0.01
-
-
 def test_redundancies_that_are_not_allowed_are_not_tried() -> None:
     bowl = Bowl(OperatingPoint(8, 24), own_noise=0.001)
     found = optimise(bowl, OperatingPoint(4, 32), {4: 32, 5: 30})
     assert {point.redundancy for point, _ in bowl.asked} <= {4, 5}
     assert found.best.redundancy == 5
     assert all(point.interval_steps >= 1 for point, _ in bowl.asked)
-
-
-def test_a_clear_race_stops_early_and_a_close_one_does_not() -> None:
-    rules = Rules(first_seeds=3, most_seeds=9, confidence=0.99, indifference=0.002)
-    bowl = Bowl(OperatingPoint(8, 24), own_noise=0.0)
-    clear = Evaluations(bowl)
-    (change,) = challenge(clear, OperatingPoint(8, 24), [OperatingPoint(3, 24)], rules).values()
-    assert change.low > 0.0
-    assert clear.runs == 2 * 3
-    close = Evaluations(Bowl(OperatingPoint(8, 24), own_noise=0.2))
-    challenge(close, OperatingPoint(8, 24), [OperatingPoint(8, 23)], rules)
-    assert close.runs == 2 * 9
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from faultline.experiments.analysis.intervals import factors_to_all_seeds
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.planner import verification
-from faultline.experiments.planner.advice import advise, plan_data
 from faultline.experiments.planner.plan import make_plan
-from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.situation import (
     choices_of,
 )
@@ -29,7 +26,6 @@ from faultline.experiments.planner.verification import (
     verify,
 )
 from faultline.experiments.runs.single_run import run
-from rich.console import Console
 
 from tests.experiments.planner.small_jobs import STORAGE, small
 
@@ -158,11 +154,6 @@ def test_choices_with_fewer_seeds_are_ranked_by_common_seeds(
     )
     assert behind.ratio == pytest.approx(scaled, rel=3e-3)
     assert behind.goodput * behind.ratio == pytest.approx(1.0, rel=0.02)
-    screen = StringIO()
-    print_plan(Console(file=screen, width=160), plan, advise(plan), ())
-    assert f"decided early have fewer than {MOST_SEEDS} seeds" in screen.getvalue()
-    choices = plan_data(plan, advise(plan))["choices"]
-    assert choices[rank.index(2)]["simulated"]["time_to_train_ratio"] == pytest.approx(behind.ratio)
 
 
 def test_a_choice_that_hardly_varies_over_seeds_keeps_its_time() -> None:

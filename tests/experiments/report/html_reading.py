@@ -11,19 +11,7 @@ _WITHOUT_END = {"meta", "link", "img", "input", "br"}
 
 @dataclass
 class Document:
-    """What a page holds.
-
-    Attributes
-    ----------
-    text : str
-        All text but scripts and styles.
-    tables : dict of str to list of list of str
-        Rows of each table by its identifier, headings first.
-    loads : list of str
-        Everything that an attribute refers to.
-    unclosed : list of str
-        Elements that are not closed properly.
-    """
+    """All text of a page but scripts, its tables, what it loads, and elements left open."""
 
     text: str = ""
     tables: dict[str, list[list[str]]] = field(default_factory=dict)

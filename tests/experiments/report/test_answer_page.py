@@ -12,9 +12,7 @@ import pytest
 from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.experiments.report import answer_page as module
 from faultline.experiments.report.answer_page import AnswerFacts, answer_page, answer_texts
-from matplotlib.figure import Figure
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
 
@@ -110,51 +108,6 @@ def test_a_slider_gives_what_the_emulator_gives(
     assert next(iter(shown)) == emulator.candidates[int(regret.argmin())]
 
 
-def test_a_slider_of_eight_changes_the_advice_and_forgets(open_page: Open, answer: Path) -> None:
-    page = open_page(answer).page
-    assert page.locator(".slider").count() == 8
-    restart = page.get_by_label("restart duration (s)", exact=True)
-    advice = page.locator("#live-answer")
-    before = advice.inner_text()
-    restart.focus()
-    page.keyboard.press("Home")
-    expect(advice).not_to_have_text(before)
-    assert "take checkpoint, every 12 min" in advice.inner_text()
-    page.keyboard.press("End")
-    expect(advice).not_to_contain_text("checkpoint")
-    forget = page.locator(".slider").filter(has_text="restart duration (s)").locator("button")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "forget"
-    page.keyboard.press("Enter")
-    expect(advice).to_have_text(before)
-    assert forget.is_disabled()
-    assert page.evaluate("document.activeElement.type") == "range"
-
-
-def test_the_figures_are_the_tornado_and_the_plane(
-    open_page: Open, answer: Path, costs: SimulatedCosts
-) -> None:
-    shown = open_page(answer).page.locator("figure img").all()
-    assert [one.get_attribute("alt") for one in shown] == [
-        f"What moves the lead of {judge(costs)[0].candidate}",
-        "Which candidate is expected to train soonest?",
-    ]
-
-
-def test_the_tornado_has_only_inputs_with_an_effect(
-    costs: SimulatedCosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[str] = []
-
-    def draw_tornado(costs: SimulatedCosts, *_: object) -> Figure:
-        drawn.extend(costs.design.names)
-        return Figure()
-
-    monkeypatch.setattr(module, "draw_tornado", draw_tornado)
-    answer_page(costs, FACTS)
-    assert sorted(drawn) == sorted(costs.design.names[:4])
-
-
 @pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing_on_the_answer(
     open_page: Open, answer: Path, size: dict[str, int], colours: str
@@ -164,48 +117,9 @@ def test_axe_finds_nothing_on_the_answer(
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
-def test_the_answer_is_two_sheets_of_a4(open_page: Open, answer: Path) -> None:
-    printed = open_page(answer).page.pdf(prefer_css_page_size=True, print_background=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
-    (box,) = set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", printed))
-    assert [round(float(side) / 72 * 25.4) for side in box] == [210, 297]
-
-
-def test_without_scripts_the_page_has_its_answer_and_no_sliders(
-    open_page: Open, answer: Path
-) -> None:
-    page = open_page(answer, java_script_enabled=False).page
-    assert page.locator(".answer").is_visible()
-    assert not page.locator("#known").is_visible()
-
-
-def test_one_candidate_has_a_page_without_sliders(
-    costs: SimulatedCosts, tmp_path: Path, open_page: Open
-) -> None:
-    alone = SimulatedCosts(costs.candidates[:1], costs.design, costs.costs[:1])
-    (tmp_path / "alone.html").write_text(answer_page(alone, FACTS), encoding="utf-8")
-    page = open_page(tmp_path / "alone.html").page
-    assert page.locator(".answer p").count() == 1
-    assert page.locator(".slider").count() == 0
-    assert page.get_by_text("What decides").count() == page.locator("#inputs-table").count() == 0
-
-
-def test_a_page_without_an_end_is_marked(costs: SimulatedCosts) -> None:
-    capped = np.full_like(costs.costs, 40.0 * 86_400.0)
-    never = SimulatedCosts(costs.candidates, costs.design, capped, cap_s=40.0 * 86_400.0)
-    assert "No candidate finishes within 40.0 days, at which runs are stopped" in answer_page(
-        never, FACTS
-    )
-
-
-def with_stopped_runs(costs: SimulatedCosts) -> SimulatedCosts:
-    """Return costs of runs that are stopped at 56 days: those of restarts that take long."""
-    cap_s = 56.0 * 86_400.0
-    return replace(costs, costs=np.minimum(costs.costs, cap_s), cap_s=cap_s)
-
-
 def test_stopped_runs_are_lower_bounds_in_words_and_numbers(costs: SimulatedCosts) -> None:
-    stopped = with_stopped_runs(costs)
+    cap_s = 56.0 * 86_400.0
+    stopped = replace(costs, costs=np.minimum(costs.costs, cap_s), cap_s=cap_s)
     assert 0.0 < stopped.stopped.mean() < 0.5
     sentences, table = answer_texts(stopped, {}, {})
     assert any(text.startswith("Stopped at 56.0 days") for text in sentences)
@@ -216,8 +130,6 @@ def test_stopped_runs_are_lower_bounds_in_words_and_numbers(costs: SimulatedCost
         assert row.cells[days].startswith("≥ ") == (shares[name] > 0.0)
     text = " ".join([*sentences, *(cell for row in table.rows for cell in row.cells)])
     assert "∞" not in text
-    assert "infin" not in text
-    assert "without an end" not in text
 
 
 def test_the_likeliest_is_named_beside_the_least_regret() -> None:
@@ -250,10 +162,8 @@ def test_the_input_to_measure_changes_the_advice_of_its_slider(costs: SimulatedC
         assert emulator.candidates[int(times.argmin())] == found[2 if is_below else 3]
 
 
-def test_nothing_to_measure_has_its_reason(
-    costs: SimulatedCosts,
-) -> None:
-    """No input is uncertain; or the first is the best at each sample; or knowing saves nothing."""
+def test_nothing_to_measure_has_its_reason() -> None:
+    """No input is uncertain; or the first is the best at each sample."""
     alike = np.full((1, 64, 2), 86_400.0)
     none = sobol_design({}, 64, 0)
     one = sobol_design({"times.restart_s": uniform(100.0, 900.0).ppf}, 64, 0)
@@ -263,11 +173,3 @@ def test_nothing_to_measure_has_its_reason(
     assert fixed[-1] == "No input is uncertain, so that none is to be measured."
     sure = answer_texts(SimulatedCosts(names, one, twice), {}, {})[0]
     assert sure[-1].endswith("worth measuring: no candidate is sooner than first at any sample.")
-
-
-@pytest.mark.slow
-def test_a_page_of_many_candidates_is_small(costs: SimulatedCosts) -> None:
-    names = tuple(f"candidate {place}" for place in range(10))
-    factors = np.linspace(1.0, 1.1, 10)[:, None, None]
-    many = SimulatedCosts(names, costs.design, costs.costs[[0, 1] * 5] * factors)
-    assert len(answer_page(many, FACTS)) < 3_000_000

@@ -38,26 +38,14 @@ NARROW = pd.DataFrame(
 
 
 def rows_at(width: int) -> list[str]:
-    shown = columns_of(
-        "Choices",
-        NARROW,
-        {
-            "name": "scheme",
-            "days": ("days", "{:.1f}"),
-            "share": ("goodput", "{:.0%}"),
-            "read": "from",
-        },
-    )
+    titles = {"name": "scheme", "days": ("days", "{:.1f}"), "share": ("goodput", "{:.0%}")}
+    shown = columns_of("Choices", NARROW, {**titles, "read": "from"})
     printed = StringIO()
     Console(width=width, file=printed).print(on_screen(shown))
     return [row.rstrip() for row in printed.getvalue().splitlines()]
 
 
 def test_a_table_folds_between_words_where_it_does_not_fit() -> None:
-    assert (
-        rows_at(80)[3]
-        == "SPARe + checkpoint, r = 9  20.4      49%  results/a-long-folder/table.csv"
-    )
     assert rows_at(50)[1:] == [
         "scheme         days  goodput  from",
         "─" * 50,

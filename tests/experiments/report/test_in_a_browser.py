@@ -1,4 +1,4 @@
-"""The pages in a real browser: in use, on a phone, in the dark, on paper; and hostile names."""
+"""The pages in a real browser: in use, on a phone, in the dark; and hostile names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
 from tests.experiments.report.conftest import copy_with_errors, report, simulate
+
+pytestmark = pytest.mark.system
 
 
 def test_all_is_there_to_be_read(open_page: Open, page_file: Path) -> None:
@@ -32,22 +34,7 @@ def test_axe_finds_nothing(
     assert violations(page) == []
 
 
-def test_the_page_is_small(page_file: Path) -> None:
-    assert page_file.stat().st_size < 2_000_000
-
-
-def test_a_table_shows_that_there_is_more_to_the_right(open_page: Open, page_file: Path) -> None:
-    page = open_page(page_file, PHONE).page
-    printed = page.locator("#comparison-table-caption .more-hint")
-    box = page.locator(".box:has(#comparison-table)")
-    assert printed.is_visible()
-    box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
-    printed.wait_for(state="hidden")
-
-
-@pytest.mark.parametrize(
-    "size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.slow), {"width": 320, "height": 600}]
-)
+@pytest.mark.parametrize("size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.slow)])
 def test_the_page_never_scrolls_sideways(
     size: dict[str, int], open_page: Open, page_file: Path
 ) -> None:
@@ -58,19 +45,6 @@ def test_the_page_never_scrolls_sideways(
     if size is PHONE:
         wide = page.locator(".box").filter(has=page.locator("#comparison-table"))
         assert wide.evaluate("(box) => box.scrollWidth > box.clientWidth")
-
-
-def test_paper_shows_all_that_is_folded(open_page: Open, page_file: Path) -> None:
-    page = open_page(page_file).page
-    page.emulate_media(media="print", color_scheme="dark")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    page.pdf()
-    assert page.locator("details:not([open])").count() == 0
-    clipped = page.evaluate(
-        """[...document.querySelectorAll(".box")].filter((box) => getComputedStyle(box).maxHeight
-            !== "none").length"""
-    )
-    assert clipped == 0
 
 
 HOSTILE = (
@@ -99,20 +73,3 @@ def test_hostile_names_stay_text(open_page: Open, tmp_path: Path) -> None:
     assert page.title().startswith(LONG + quoted)
     assert HOSTILE + LONG in page.locator("#failed-table").inner_text()
     assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
-
-
-def test_the_policy_stops_what_escaping_would_let_through(
-    open_page: Open, page_file: Path, tmp_path: Path
-) -> None:
-    """A second line of defence: injected code neither runs nor loads anything."""
-    injected = "<script>window.taken = 1</script><img src=x onerror='window.taken = 2'></body>"
-    file = tmp_path / "injected.html"
-    markup = page_file.read_text(encoding="utf-8")
-    assert markup.count("</body>") == 1
-    file.write_text(markup.replace("</body>", injected), encoding="utf-8")
-    opened = open_page(file)
-    assert opened.page.evaluate("window.taken") is None
-    # The browser reported that it refused them.
-    assert opened.mistakes
-    assert all("Content Security Policy" in mistake for mistake in opened.mistakes)
-    opened.mistakes.clear()

@@ -17,8 +17,6 @@ from faultline.experiments.studies.claims import (
     NO_ROW,
     judged,
     judged_rows,
-    printed_claims,
-    rows_of,
     tally,
     tally_text,
     verdict_of,
@@ -26,8 +24,6 @@ from faultline.experiments.studies.claims import (
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import scale
 from faultline.experiments.studies.recovery.study import with_repeated
-from faultline.experiments.studies.step_time.published import cases
-from faultline.experiments.studies.step_time.study import QUANTITIES
 
 from tests.experiments.command_line import Cli
 
@@ -56,15 +52,11 @@ def test_every_study_of_something_published_lists_its_claims() -> None:
     assert sorted(all_studies()) == LISTS
 
 
-def test_systems_simulated_by_rows_of_operators_have_lists_of_their_own() -> None:
-    systems = pd.DataFrame(listed("operators"))["system"].value_counts()
-    assert systems[["torchft", "FT-HSDP", "TrainMover", "ByteRobust"]].min() >= 8
-
-
 @pytest.mark.parametrize("name", LISTS)
 def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
     claims = listed(name)
     assert len(claims) >= 8
+    assert {claim.get("kind", "prediction") for claim in claims} <= set(get_args(Kind))
     assert all(claim.get("beside") or claim.get("not_simulated") for claim in claims)
     assert len({(one.get("system"), one["claim"]) for one in claims}) == len(claims)
     for claim in claims:
@@ -73,28 +65,6 @@ def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
                 assert (ROOT / beside.split(":")[0]).exists(), beside
             if beside.startswith("faultline reproduce "):
                 assert beside.split(":")[0].split()[2] in all_studies(), beside
-
-
-def test_each_published_output_of_operators_is_claimed() -> None:
-    simulated = [
-        Row(one["quantity"], "any", one["setting"], None, 1.0, 1.0, 1.0, one.get("unit", "1"))
-        for one in read_rows("operators", "published")
-    ]
-    assert_all_are_claimed("operators", simulated)
-
-
-def test_each_published_step_is_claimed() -> None:
-    simulated = [
-        Row(QUANTITIES[unit], "any", case.label, None, 1.0, 1.0, 1.0, unit)
-        for case in cases()
-        for unit, _ in case.outputs[:1]
-    ]
-    assert_all_are_claimed("step-time", simulated)
-
-
-def assert_all_are_claimed(name: str, simulated: list[Row]) -> None:
-    claimed = {one for claim in listed(name) for one in rows_of(claim, simulated)}
-    assert claimed == set(simulated)
 
 
 @pytest.mark.parametrize(
@@ -156,17 +126,13 @@ def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
     ("test", "low", "high", "expected", "off"),
     [
         ("point", 0.9, 1.3, "outside", 0.1),
-        ("band", 0.9, 1.3, "inside", 0.0),
         ("band", 1.04, 1.3, "inside", 0.0),
         ("band", 1.06, 1.3, "outside", 0.06),
         # A band of a factor of 3, or around nothing, holds any value; one that misses has missed.
         ("band", 0.5, 1.4, "inside", 0.0),
         ("band", 0.5, 1.5, "too wide", 0.0),
-        ("band", 0.64, 4096.0, "too wide", 0.0),
         ("band", -0.1, 1.1, "too wide", 0.0),
-        ("band", 0.0, 1.1, "too wide", 0.0),
         ("band", 1.2, 9.0, "outside", 0.2),
-        ("point", 0.1, 9.0, "outside", 0.1),
         ("at least", 1.0, 1.3, "inside", 0.0),
         ("at least", 0.9, 1.3, "partly", 0.0),
         ("at least", 0.7, 0.9, "outside", -0.1),
@@ -205,11 +171,6 @@ def test_the_first_claim_that_names_a_row_judges_it() -> None:
     assert list(judged_rows([], rows, WITHIN).verdict) == ["predicted", "predicted"]
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_kinds_are_known(name: str) -> None:
-    assert {claim.get("kind", "prediction") for claim in listed(name)} <= set(get_args(Kind))
-
-
 def test_a_constant_that_has_hit_once_counts_once() -> None:
     """The third row is off, the fourth hits with another value, the fifth with the second's."""
     table = pd.DataFrame(
@@ -226,18 +187,3 @@ def test_a_constant_that_has_hit_once_counts_once() -> None:
     assert list(with_repeated(fitted).role) == [
         "fitted", "repeated", "repeated", "predicted", "repeated"
     ]  # fmt: skip
-
-
-def test_systems_are_printed_one_by_one() -> None:
-    claims = [
-        {"system": "torchft", "claim": "a", "not_simulated": "why"},
-        {"system": "FT-HSDP", "claim": "b", "beside": "goodput"},
-    ]
-    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], WITHIN, ())))
-    assert [one.caption for one in tables] == [
-        "What is claimed: torchft",
-        "What is claimed: FT-HSDP",
-    ]
-    assert "verdict" not in [column.title for column in tables[0].columns]
-    (cells,) = (row.cells for row in tables[1].rows)
-    assert cells[-1] == "1 inside"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 import pandas as pd
 import pytest
@@ -16,8 +15,7 @@ from faultline.experiments.studies.base import (
     listed_rows,
     shown_rows,
 )
-from faultline.experiments.studies.data import published_value, rows_if_any
-from faultline.experiments.studies.ntp import tables
+from faultline.experiments.studies.data import published_value
 
 LINE = {
     "table": "runs",
@@ -57,33 +55,17 @@ def test_each_group_has_a_row_for_each_column(monkeypatch: pytest.MonkeyPatch) -
     assert rows[2].low == rows[2].high == 0.8
 
 
-def test_one_unit_is_that_of_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {row.unit for row in _rows(monkeypatch, unit="1")} == {"1"}
-
-
-def test_some_rows_of_a_table_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = _rows(monkeypatch, only="scheme=spare|replication; seed=1", quantity="the {column}")
-    assert [(row.scheme, row.quantity) for row in rows] == [
-        ("spare", "the goodput"),
-        ("spare", "the restarts"),
-    ]
-
-
-def test_a_key_may_be_the_published_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {"keys": "scheme; mtbf_s; known", "columns": "goodput"}
-    rows = _rows(monkeypatch, **keys, published="known")
-    assert [row.published for row in rows] == [0.6, None]
-
-
-def test_columns_may_have_quantities_and_ends_of_their_own(
+def test_a_line_states_which_rows_count_and_where_their_values_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = {"quantity": "share; count", "low": "known; restarts", "high": "goodput; seed"}
-    rows = _rows(monkeypatch, only="scheme=ntp; seed=1", **own)
-    assert [(row.quantity, row.low, row.high) for row in rows] == [
-        ("share", 0.6, 0.7),
-        ("count", 3.0, 1.0),
+    own = {"quantity": "share; the {column}", "low": "known; restarts", "high": "goodput; seed"}
+    rows = _rows(monkeypatch, only="scheme=ntp|replication; seed=1", unit="1", **own)
+    assert [(row.quantity, row.low, row.high, row.unit) for row in rows] == [
+        ("share", 0.6, 0.7, "1"),
+        ("the restarts", 3.0, 1.0, "1"),
     ]
+    keys = {"keys": "scheme; mtbf_s; known", "columns": "goodput", "published": "known"}
+    assert [row.published for row in _rows(monkeypatch, **keys)] == [0.6, None]
 
 
 def shown(table: Table) -> dict[str, list[str]]:
@@ -124,15 +106,3 @@ def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPat
         published_value("some", "goodput", "ntp", "TP32, packed")
     rows = [Row(name, "dp-drop", "", None, 0.1, 0.1, 0.1, "1") for name in ("loss", "goodput")]
     assert [row.published for row in beside_published("some", rows)] == [0.12, None]
-
-
-def test_listed_values_have_rows_to_stand_beside() -> None:
-    """Of NTP, those whose tables take no time: a text that changes would lose them unnoticed."""
-    made = {"tried": tables.tried_table(), "power": tables.power_table()}
-    rows = list(listed_rows("ntp", made))
-    listed = [line for line in rows_if_any("ntp", "published_values")
-              if line["quantity"] in {row.quantity for row in rows}]  # fmt: skip
-    assert len(listed) == 7
-    for line in listed:
-        mine = (row.setting for row in rows if row.quantity == line["quantity"])
-        assert any(fnmatchcase(setting, str(line.get("setting", "*"))) for setting in mine), line

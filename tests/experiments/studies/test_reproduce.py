@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -20,22 +17,17 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point
-from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_studies, load_study
 from faultline.experiments.studies.base import Study, listed_rows, row_of
 from faultline.experiments.studies.spare import study
 from faultline.experiments.studies.spare.cells import (
     cell_of,
     cell_points,
-    default_cells,
-    full_cells,
     headline,
-    published_cells,
     variants,
 )
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
 from tests.experiments.command_line import Cli
@@ -72,14 +64,6 @@ def test_studies_state_which_options_they_use(name: str, cli: Cli) -> None:
     for option in stated.keys() - read:
         refusal = f"--{option}: has no effect on {name}; leave it out\n"
         assert cli.refused("reproduce", name, *stated[option]).endswith(refusal)
-
-
-def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
-    code = (
-        "import sys; from faultline.experiments.cli import main;"
-        "sys.exit(main(['list', 'studies']) or 'matplotlib' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_no_folder_of_a_study_is_a_link(stage: Stage, tmp_path: Path) -> None:
@@ -122,16 +106,6 @@ def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
     ]
 
 
-def test_every_redundancy_has_a_cell_at_full_scale() -> None:
-    """Up to the largest ruler, under both distributions and rules."""
-    counts = Counter((cell.rules, cell.distribution, cell.groups) for cell in full_cells())
-    largest = {200: 12, 600: 20, 1000: 26}
-    assert len(counts) == 2 * 2 * 3
-    assert all(number == 2 * (largest[job[2]] - 1) for job, number in counts.items())
-    assert (len(default_cells()), len(full_cells())) == (129, 440)
-    assert set(default_cells()) <= set(full_cells())
-
-
 @pytest.mark.slow
 def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
@@ -154,14 +128,6 @@ def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     rows = list(listed_rows("spare", best))
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(names)
-
-
-def test_published_numbers_are_found() -> None:
-    found = published_cells().set_index(["strategy", "groups", "redundancy"])
-    assert found.published_time_to_train_ratio["spare", 200, 9] == 2.927
-    assert found.published_availability["spare", 600, 8] == 0.939
-    assert len(found) == 22 + 4
-    assert cell_of("spare-study", "replication", 1000, 3).interval_steps == 10
 
 
 def small_runs(workers: int) -> pd.DataFrame:
@@ -195,23 +161,6 @@ def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], i
     assert "(published: 40% to 52%)" in study.closing_sentence(savings)
     assert saved_bytes(draw_headline(head, savings)) > 10_000
     assert saved_bytes(draw_curves(beside)) > 10_000
-
-
-def test_schemes_have_the_same_failures() -> None:
-    """Under the renewal clock the first failures of a seed are the same for all schemes."""
-
-    def first_missing(scheme: str) -> tuple[int, ...]:
-        events: list[Event] = []
-        cell = cell_of("spare-sound", scheme, 200, 3)
-        run(
-            load_scenario(cell.rules, [*cell.changes(), "job.steps=30"]),
-            5,
-            "replay",
-            events.append,
-        )
-        return next(event.groups for event in events if event.kind == EventKind.MISSING)
-
-    assert first_missing("spare")[0] in first_missing("replication")
 
 
 @pytest.mark.slow

@@ -51,20 +51,12 @@ def test_faults_that_overlap_are_one_outage(tmp_path: Path) -> None:
     assert "left out: 2 ends without a start" in log.notes[0]
 
 
-def test_the_order_of_records_does_not_matter(tmp_path: Path) -> None:
-    records = [record("a", day, kind) for day in (1.0, 5.0) for kind in ("start", "end")]
-    for place in (1, 3):
-        records[place]["event_time"] += 1.0
-    assert read(tmp_path, records[::-1]).failures == read(tmp_path, records).failures
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"event_type": "fault"}, "entry 1: event_type 'fault' is neither"),
         ({"event_time": "soon"}, "entry 1: could not convert"),
         ({"event_time": -1.0}, "entry 1: event_time -1.0 is no number of days"),
-        ({"fault_type": None}, "entry 1: "),
     ],
 )
 def test_a_wrong_record_is_named(change: dict[str, Any], why: str, tmp_path: Path) -> None:

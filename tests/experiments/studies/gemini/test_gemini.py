@@ -15,7 +15,6 @@ from faultline.experiments.studies.gemini.study import (
     HOSTS,
     HOSTS_PER_DOMAIN,
     LAYOUT,
-    MIXES,
     PLACEMENTS,
     GeminiStudy,
     failure_rates_per_s,
@@ -54,32 +53,11 @@ def test_the_published_probabilities(results: Results) -> None:
     json.dumps([row.as_dict() for row in rows], allow_nan=False)
 
 
-def test_the_exact_value_is_above_the_bound(results: Results) -> None:
-    table = results["recovery"]
-    assert (table.bound <= table.exact + 1e-9).all()
-
-
 def test_placement_decides_what_a_lost_domain_does(results: Results) -> None:
     table = results["domains"]
     one = table[table.lost_domains == 1].groupby("placement").exact
     assert one.min()["across-domains"] == 100.0
     assert one.max()["neighbours"] == 0.0
-
-
-@pytest.mark.parametrize("share", [0.0, 0.2])
-def test_schemes_rank_as_their_tolerance_does(share: float) -> None:
-    schemes = ("unprotected", "reft-16", "reft-8", "gemini-2", "gemini-3")
-    exact = [survival("llama3", share, 24, scheme, "across-domains") for scheme in schemes]
-    assert exact == sorted(exact)
-    assert len(set(exact)) == len(exact)
-
-
-def test_the_closing_sentence_reads_the_tables(results: Results) -> None:
-    (sentence,) = GeminiStudy().headline(results, ())
-    assert (
-        f"neighbours with {survival('llama3', 0.1, 24, 'gemini-2', 'neighbours'):.1%}" in sentence
-    )
-    assert "1.5 minutes on average instead of 12.0" in sentence
 
 
 def test_wasted_time_by_hand() -> None:
@@ -95,13 +73,6 @@ def test_what_placement_does_to_wasted_time() -> None:
     placed = placement_table().set_index(["placement", "domain_share"]).wasted_s
     assert placed["neighbours", 0.1] == pytest.approx(0.9 * 91.5 + 0.1 * 6360)
     assert placed["across-domains", 0.2] == pytest.approx(91.5)
-
-
-def test_shipped_mixes_have_failures_of_hosts_and_gpus_alone() -> None:
-    """Why a share of failures of domains is an axis of its own; the closed form knows no others."""
-    for mix in MIXES:
-        causes = [cause for cause in load_mix(mix).causes() if cause.kind == "hardware"]
-        assert {cause.level for cause in causes} <= {"gpu", "host"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf, isnan
 from pathlib import Path
 from typing import Any, get_args
@@ -14,8 +14,6 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import loss_in_restart
 from faultline.experiments.job.job_shape import job_shape
-from faultline.experiments.runs.execution import simulate
-from faultline.experiments.runs.point import Call
 from faultline.experiments.studies.head_to_head.cell_runs import (
     CellTask,
     Prepared,
@@ -23,8 +21,6 @@ from faultline.experiments.studies.head_to_head.cell_runs import (
     prepare,
     simulate_cell,
 )
-from faultline.experiments.studies.head_to_head.comparison import today_sentences
-from faultline.experiments.studies.head_to_head.figures import draw_settings
 from faultline.experiments.studies.head_to_head.setting import (
     CHANGES,
     EDITS,
@@ -37,14 +33,8 @@ from faultline.experiments.studies.head_to_head.setting import (
     listed_cells,
     measure_job,
 )
-from faultline.strategies.base import StepPlan
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind, SentMove
 from faultline.strategies.registry import all_protections, all_strategies
-from faultline.strategies.replication import Replication
-from matplotlib.figure import Figure
-
-from tests.experiments.command_line import Cli
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
@@ -152,19 +142,6 @@ def test_more_groups_than_the_platform_has_send_and_load_their_state(measured: M
     assert many.duration_s([move]) == few.duration_s([same]) > 0.0
 
 
-def test_a_scheme_that_cannot_be_built_has_its_reason(
-    measured: MeasuredJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuses(self: Replication) -> StepPlan:
-        raise StrategyError("replication", "does not fit", "take fewer")
-
-    (replication,) = all_candidates(["replication/reft"])
-    cell = Cell("domains", 4 * 512, 0.0, 1e5, 300.0, groups=4)
-    assert isinstance(prepare(replication, cell, measured), Prepared)
-    monkeypatch.setattr(Replication, "plan", refuses)
-    assert "does not fit" in str(prepare(replication, cell, measured))
-
-
 def _task(
     measured: MeasuredJob,
     mtbf_s: float,
@@ -175,20 +152,6 @@ def _task(
 ) -> CellTask:
     cell = Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
     return CellTask(cell, tuple(all_candidates(names)), tuple(range(seeds)), measured, **changes)
-
-
-def test_without_failures_a_job_takes_its_time(measured: MeasuredJob) -> None:
-    (row,) = simulate_cell(_task(measured, 1e9, 100.0, ["checkpoint/reft"], 1))
-    # Jitter of 1 % is in a run without failures, too: here of 5,000 steps.
-    assert row["ratio"] == pytest.approx(1.0, abs=5e-4)
-    assert row["restarts"] == 0
-
-
-def test_a_cell_is_the_same_each_time_and_names_every_scheme(measured: MeasuredJob) -> None:
-    task = _task(measured, 300.0, 300.0)
-    rows = simulate_cell(task)
-    assert rows == simulate_cell(task)
-    assert {row["candidate"] for row in rows} == set(_NAMES)
 
 
 def test_a_race_finds_the_winner_of_a_full_match(measured: MeasuredJob) -> None:
@@ -269,17 +232,6 @@ def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(
     assert rows["standbys"]["warm-standby"]["ratio"] < 1.06
 
 
-def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
-    rows = [_row(1.0, "checkpoint", seed, 1.2) | {"plane": "settings"} for seed in range(2)] + [
-        _row(1.0, "oobleck", seed, 1.1)
-        | {"plane": "settings", "fits_memory": False, "gpu_memory_bytes": 3e11}
-        for seed in range(2)
-    ]
-    (sentence,) = today_sentences(candidate_table(rows))
-    assert "oobleck" in sentence.lower()
-    assert "if a GPU had 300 GB, which it has not" in sentence
-
-
 def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu(measured: MeasuredJob) -> None:
     """4.03e12 parameters on 512 GPUs: 18 bytes each, and 34 s b h / t for 16 x 8 layers."""
     state = 18 * 12 * 51_200**2 * 128 / 512
@@ -301,25 +253,6 @@ def test_closed_forms_give_nothing_where_they_do_not_hold(measured: MeasuredJob)
     assert isnan(row["closed_form_ratio"])
     (row,) = simulate_cell(_task(measured, 1e9, 100.0, _NAMES[:1], 1))
     assert isnan(row["closed_form_ratio"])
-
-
-def test_cells_are_kept_and_read_again(measured: MeasuredJob, tmp_path: Path) -> None:
-    tasks = [_task(measured, 300.0, 10.0), _task(measured, 300.0, 20.0)]
-    calls = Call.each(simulate_cell, tasks)
-
-    def kept() -> tuple[pd.DataFrame, list[int]]:
-        table = candidate_table(
-            [row for rows in simulate(calls, tmp_path, workers=1) for row in rows]
-        )
-        return table, [path.stat().st_mtime_ns for path in sorted(tmp_path.glob("runs/**/*.json"))]
-
-    table, written_ns = kept()
-    again, untouched_ns = kept()
-    assert len(written_ns) == 2
-    assert untouched_ns == written_ns
-    pd.testing.assert_frame_equal(table, again)
-    fresh = [row for task in tasks for row in simulate_cell(task)]
-    pd.testing.assert_frame_equal(table, candidate_table(fresh))
 
 
 def test_a_winner_is_sure_only_beyond_the_noise_of_the_seeds() -> None:
@@ -377,33 +310,6 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
     }
 
 
-def test_settings_are_drawn(saved_bytes: Callable[[Figure], int]) -> None:
-    table = candidate_table(
-        [
-            {
-                **_row(cell.x, scheme, seed, 1.1 + lead * cell.y + 0.01 * seed),
-                "plane": "settings",
-                "y": cell.y,
-            }
-            for cell in listed_cells("settings")
-            for seed in range(2)
-            for scheme, lead in (("spare", 0.1), ("mecefo", 0.2), ("checkpoint", 0.0))
-        ]
-    )
-    assert saved_bytes(draw_settings(table)) > 10_000
-    panels = draw_settings(table).axes
-    assert len(panels) == len(SETTINGS)
-    assert all(panels[0].get_shared_y_axes().joined(panels[0], panel) for panel in panels)
-    names = [text.get_text() for text in panels[0].get_yticklabels()]
-    assert [name.partition(" ")[0] for name in names] == ["checkpoint", "SPARe", "MeCeFO*"]
-
-
-def test_lists_have_their_cells() -> None:
-    assert len(listed_cells("settings")) == 6
-    assert [cell.restart_s for cell in listed_cells("stalls")] == [60.0, 180.0, 300.0]
-    assert [cell.layers for cell in listed_cells("layers")] == [120, 128, 130, 136]
-
-
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--schemes", "checkpoint/reft", "replication/reft", "--workers", "1"]
     few = ["--only", "stalls", "--quick", "--seeds", "1", "-o", str(tmp_path)]
@@ -412,7 +318,3 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(table) == 6
     assert table.groupby(["x", "y"])["best_time"].sum().eq(1).all()
     assert "stalls: time to train over" in capsys.readouterr().out
-
-
-def test_an_unknown_candidate_ends_in_one_line(cli: Cli) -> None:
-    assert "no such candidate" in cli.refused("head-to-head", "--schemes", "spear")

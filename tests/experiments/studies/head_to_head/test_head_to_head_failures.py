@@ -66,21 +66,3 @@ def test_spares_take_the_places_of_groups_that_were_dropped() -> None:
         waiting.append(64 - len(parts_down.plan().members))
     assert 0.5 < np.mean(down) < 2.5
     assert np.mean(waiting) > 5 * np.mean(down)
-
-
-def test_plain_checkpointing_enters_whole() -> None:
-    scheme = build_strategy("checkpoint", 64, 1)
-    assert (
-        apply_past_failures(scheme, FailureProcess(_LAYOUT, 600.0).past_failures(0), _LAYOUT).damage
-        == []
-    )
-    assert scheme.plan().members == tuple(range(64))
-
-
-def test_spare_enters_with_groups_that_are_down() -> None:
-    entered = []
-    for seed in range(5):
-        scheme = build_strategy("spare", 64, 6)
-        apply_past_failures(scheme, FailureProcess(_LAYOUT, 600.0).past_failures(seed), _LAYOUT)
-        entered.append(len(scheme.plan().members))
-    assert min(entered) < 64

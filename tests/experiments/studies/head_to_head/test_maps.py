@@ -21,11 +21,9 @@ from faultline.experiments.studies.head_to_head.cell_runs import (
     simulate_cell,
 )
 from faultline.experiments.studies.head_to_head.emulation import filled_map
-from faultline.experiments.studies.head_to_head.figures import draw_costs, draw_maps, map_sentences
 from faultline.experiments.studies.head_to_head.maps import (
     JOBS,
     MAPS,
-    METRICS,
     SampledMap,
     remaining_candidates,
     sample_map,
@@ -37,7 +35,6 @@ from faultline.experiments.studies.head_to_head.setting import (
     measure_job,
 )
 from faultline.strategies.recovery import SHRINK
-from matplotlib.figure import Figure
 
 _SAMPLES = 64
 
@@ -117,17 +114,6 @@ def test_a_job_has_the_steps_that_it_was_planned_with(measured: MeasuredJob) -> 
         overheads[factor] = row["ratio"] - 1.0
     assert overheads[0.5] == pytest.approx(2 * overheads[1.0], rel=0.3)
     assert overheads[2.0] == pytest.approx(overheads[1.0] / 2, rel=0.3)
-
-
-def test_a_scheme_that_takes_a_role_over_for_good_pays_for_what_stands_by(
-    measured: MeasuredJob,
-) -> None:
-    cell = Cell("stalls", 5567.5, 60.0, 5567.5, 60.0, stall_s=60.0)
-    candidates = tuple(all_candidates(["warm-standby", "mecefo", "checkpoint/reft"]))
-    rows = {row["scheme"]: row for row in simulate_cell(CellTask(cell, candidates, (0,), measured))}
-    assert rows["warm-standby"]["spare_gpus"] == rows["checkpoint"]["spare_gpus"] > 0
-    # Its neighbours hand back what is repaired.
-    assert rows["mecefo"]["spare_gpus"] == 0
 
 
 def _rows(sampled_map: SampledMap, costs: Callable[[str, np.ndarray], np.ndarray]) -> pd.DataFrame:
@@ -216,18 +202,6 @@ def test_a_map_without_candidates_is_refused(sampled_map: SampledMap) -> None:
     unfit = rows[rows["scheme"] == "warm-standby"]
     with pytest.raises(UserError, match="none of these trains head-to-head in the memory"):
         filled_map((sampled_map, unfit))
-
-
-def test_maps_are_drawn_and_put_into_sentences(
-    sampled_map: SampledMap, saved_bytes: Callable[[Figure], int]
-) -> None:
-    cells, errors = filled_map((sampled_map, _rows(sampled_map, _crossing)))
-    assert saved_bytes(draw_maps(cells, errors)) > 20_000
-    costs = draw_costs(cells)
-    assert len(costs.axes) == len(METRICS)
-    assert saved_bytes(costs) > 50_000
-    (sentence,) = map_sentences(cells)
-    assert "checkpoint 50%, SPARe 50%" in sentence or "SPARe 50%, checkpoint 50%" in sentence
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.mecefo import ablation, study
 from faultline.experiments.studies.mecefo.runs import (
     MODELS,
@@ -29,12 +26,7 @@ from faultline.experiments.studies.mecefo.runs import (
     scenario_of,
     with_drops,
 )
-from faultline.strategies.stage_work import low_rank_share
 from faultline.strategies.takeover.node_costs import (
-    FULL,
-    SHAPE_7B,
-    SKIP,
-    SKIP_RECOMPUTE,
     measured_cost,
 )
 from matplotlib.figure import Figure
@@ -51,14 +43,6 @@ def runs() -> pd.DataFrame:
     table = pd.DataFrame(rows)
     high = (table.model == "7B") & (table.scenario_name == "high")
     return table.assign(drop=table["drop"].where(~high, 0.05))
-
-
-def test_published_throughputs_and_drops_are_of_one_table() -> None:
-    for name, system, scenario in product(("350M", "7B"), study.SYSTEMS, ("low", "mid", "high")):
-        setting = system, f"{name} {scenario}"
-        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
-        drop = 100 * (1 - published_value("mecefo", "throughput", *setting) / no_fault)
-        assert drop == pytest.approx(published_value("mecefo", "drop", *setting), abs=0.05)
 
 
 def test_steps_follow_from_throughput() -> None:
@@ -97,16 +81,6 @@ def test_the_ablation() -> None:
         assert row.slowdown == pytest.approx(row.published)
 
 
-def test_the_figure_of_drops(runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]) -> None:
-    assert saved_bytes(study.draw_drops(with_drops(runs))) > 10_000
-
-
-@pytest.mark.parametrize(("model", "share"), [("7B", 12_410 / 111_120), ("350M", 438 / 1199.23)])
-def test_bamboo_s_nodes_share_what_mecefo_computes(model: str, share: float) -> None:
-    bamboo = scenario_of(Cell("bamboo", model, "low")).strategy.bamboo
-    assert bamboo.spread_share == pytest.approx(share, rel=1e-3)
-
-
 def test_oobleck_s_drop_is_a_plateau() -> None:
     """By hand: two pipelines merge into one of 16 - k nodes, whose longest stage has 3 layers.
 
@@ -120,8 +94,11 @@ def test_oobleck_s_drop_is_a_plateau() -> None:
         assert list(drops[column]) == pytest.approx([100 * (1 - 60 / 71)] * 4)
 
 
-def test_each_published_drop_is_tried_alone(runs: pd.DataFrame) -> None:
+def test_each_published_drop_is_tried_alone(
+    runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
+) -> None:
     """Bamboo's 5 % for 20.84 is a factor of 4; MeCeFO's 5 % for 4.18 is one of 1.2."""
+    assert saved_bytes(study.draw_drops(with_drops(runs))) > 10_000
     table = resilience_table(runs)
     found = table.set_index(["quantity", "system", "setting"])
     alone = "drop over MeCeFO's, one drop published"
@@ -177,30 +154,6 @@ def test_what_runs_out_of_memory_at_the_larger_batch() -> None:
     assert list(table.predicted > GPU_GB) == list(table.ran_out)
     assert (table.least <= table.predicted).all()
     assert (table.predicted <= table.most).all()
-
-
-def test_halves_of_the_activations_are_those_of_the_workload() -> None:
-    """Korthikanti et al.: 34 bytes a number, of which attention 11 and 2 for its norm."""
-    model = replace(ablation.MODEL, ffn_hidden=4 * 4096, ffn_matrices=2)
-    stage = ablation.stage_memory(model, 1, 1)
-    numbers = model.sequence_tokens * model.hidden
-    assert stage.attention_bytes == pytest.approx(13 * numbers)
-    assert stage.attention_bytes + stage.ffn_bytes == pytest.approx(34 * numbers)
-
-
-def test_what_the_measured_costs_show_of_attention_and_of_the_rank() -> None:
-    skip, recompute, full = (measured_cost(256, row) for row in (SKIP, SKIP_RECOMPUTE, FULL))
-    # Two tasks without attention's backward pass are 2 (a + 3 b) of 3 (a + b); by FLOP a/b is 0.51.
-    assert (6 - 3 * skip) / (3 * skip - 2) > 3
-    # Recomputation adds as much time as an exact weight gradient takes; of that, low rank takes
-    # back 1 - rho. Projections in 32 bits make up what it adds in memory. Two measurements that
-    # have nothing to do with each other, time and memory, give the same rank.
-    rank_by_time = (full - skip) / (recompute - skip) / low_rank_share(SHAPE_7B, 1, ablation.TOKENS)
-    more_bytes = FULL.memory_bytes_256 - SKIP_RECOMPUTE.memory_bytes_256
-    stage = ablation.ablation_stage(256)
-    assert rank_by_time == pytest.approx(
-        more_bytes / (2 * stage.projection_bytes_per_rank), rel=0.25
-    )
 
 
 @pytest.mark.paper("MeCeFO", "throughput drops of three systems", "reproduce-mecefo")

@@ -67,18 +67,6 @@ def same(one: Gradients, other: Gradients, names: Iterable[str] = WEIGHTS) -> No
         assert np.allclose(one[name], other[name], rtol=1e-4, atol=1e-6), name
 
 
-def test_the_gradient_is_the_slope_of_the_loss() -> None:
-    along = {name: RNG.normal(size=one.shape) for name, one in WEIGHTS.items()}
-    step = 1e-2
-    ends = [
-        plain({name: one + sign * step * along[name] for name, one in WEIGHTS.items()}, ALL)[0]
-        for sign in (1, -1)
-    ]
-    found = plain(WEIGHTS, ALL)[1]
-    slope = sum(float(np.vdot(found[name], along[name])) for name in WEIGHTS)
-    assert slope == pytest.approx(float(ends[0] - ends[1]) / (2 * step), rel=2e-2)
-
-
 def test_with_nothing_approximate_gradients_are_those_of_jax() -> None:
     """A rank or a sequence that is not trained counts for nothing."""
     counts = np.array([[1, 1], [0, 0], [1, 0]], np.float32)

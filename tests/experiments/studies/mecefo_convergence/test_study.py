@@ -12,7 +12,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo_convergence import study
-from faultline.experiments.studies.mecefo_convergence.study import LOSSES, STEADY, Cell, plans_of
+from faultline.experiments.studies.mecefo_convergence.study import LOSSES, Cell, plans_of
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.experiments.command_line import Cli
@@ -102,12 +102,6 @@ def test_an_approximate_gradient_counts_less_by_the_stated_share() -> None:
     # Useful time is what counts: the ledger has the same as the batches.
     useful_s = record["compute_s"] + record["all_reduce_s"]
     assert useful_s / record["time_s"] == pytest.approx(record["goodput"], rel=1e-9)
-
-
-def test_steady_cells_share_half_of_the_nodes_of_some_pipelines() -> None:
-    (plan, *_), failures = plans_of(Cell(STEADY, "2", 0, 10, False))
-    assert (plan.approximate_share, failures) == (0.5, 0)
-    assert {task.node for task in plan.approximate} == {0, 2, 4, 6}
 
 
 def test_steps_to_a_loss_and_what_is_taken() -> None:

@@ -95,11 +95,3 @@ def test_smaller_batches_leave_out_idle_ranks_and_owe_shares_of_sequences() -> N
     nearly = EXACT._replace(batch_share=0.875)
     assert [int(batches.of(step, nearly)[1].sum()) for step in (1, 2, 3)] == [3, 4, 3]
     assert batches.given == 12
-
-
-def test_text_is_the_library_s_and_held_out_text_is_of_other_files() -> None:
-    train, held_out = training.library_text()
-    assert len(train) > 4 * len(held_out) > 10**5
-    pieces = {held_out[start : start + 200].tobytes() for start in range(0, 20_000, 997)}
-    whole = train.tobytes()
-    assert sum(piece in whole for piece in pieces) < len(pieces) / 4

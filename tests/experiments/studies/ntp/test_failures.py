@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from faultline.experiments.studies.ntp.failures import (
     DAY_S,
-    LLAMA3_FAILURES_PER_GPU_S,
     SOFTWARE_REPAIR_S,
     random_counts,
     simulate_trace,
@@ -38,25 +37,6 @@ def test_failures_are_uniform() -> None:
     spread = 4 * np.sqrt(variance / 20_000)
     assert counts.mean(axis=0) == pytest.approx([1.5] * 4, abs=spread)
     assert counts.var(axis=0) == pytest.approx([variance] * 4, rel=0.05)
-
-
-def test_streams_are_apart() -> None:
-    draws = {
-        tuple(stream(*key).integers(0, 2**62, 2))
-        for key in [
-            (0, Purpose.PLACEMENTS, 0),
-            (0, Purpose.PLACEMENTS, 1),
-            (1, Purpose.PLACEMENTS, 0),
-            (0, Purpose.TRACE, 0),
-        ]
-    }
-    assert len(draws) == 4
-    assert stream(5, Purpose.TRACE, 2).random() == stream(5, Purpose.TRACE, 2).random()
-
-
-def test_the_rate_of_llama_3() -> None:
-    """419 interruptions in 54 days are one in 3.09 hours."""
-    assert pytest.approx(3.09 * 3600, rel=1e-3) == 1 / (16_384 * LLAMA3_FAILURES_PER_GPU_S)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -111,12 +91,6 @@ def test_local_peaks_dominate_their_neighbours() -> None:
     assert 0 < len(peaks) < len(counts)
     for state in counts:
         assert (state <= peaks).all(axis=1).any()
-
-
-def test_a_quiet_trace_is_empty() -> None:
-    trace = simulate_trace(stream(0, Purpose.TRACE), 1, duration_s=1.0, failures_per_gpu_s=1e-12)
-    assert trace.times_s.size == 0
-    assert trace.domain_counts(1, 1).shape == (0, 1)
 
 
 def test_spares_by_hand() -> None:

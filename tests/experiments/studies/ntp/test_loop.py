@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 from time import process_time
@@ -17,8 +15,6 @@ from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.base import listed_rows
-from faultline.experiments.studies.ntp import study, tables
 from faultline.experiments.studies.ntp.failures import lost_shares, traces
 from faultline.experiments.studies.ntp.loop import (
     DOMAIN_SCHEMES,
@@ -36,7 +32,6 @@ from faultline.experiments.studies.ntp.loop import (
 from faultline.experiments.studies.ntp.setting import study_job
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
-from matplotlib.figure import Figure
 
 COARSE = ("times.compute_s=33.48", "times.all_reduce_s=1.701")
 """Steps ten times as long: a tenth of them to run, and the same failures."""
@@ -154,30 +149,3 @@ def test_every_variant_is_simulated(tmp_path: Path) -> None:
     # Less than a second a restart, of ten minutes.
     free = goodput["ntp, in memory, migration free"]
     assert free * (1 - 2e-3) < goodput["ntp, in memory"] < free
-
-
-def test_rows_sentence_and_figures(saved_bytes: Callable[[Figure], int]) -> None:
-    """Of made-up runs: each variant or size has its rows, and its place in a figure."""
-    rng = np.random.default_rng(1)
-    columns = ("compute", "all_reduce", "degraded", "repeated", "checkpoint", "restart", "time")
-    runs = pd.DataFrame(
-        {"variant": variant, "seed": seed, "time_to_train_ratio": 1.25, "restarts": 200}
-        | {f"{column}_s": float(rng.uniform(1e4, 1e5)) for column in columns}
-        for variant in VARIANTS
-        for seed in range(2)
-    )
-    loop = loop_table(runs.assign(strategy=runs.variant.str.partition(",")[0]))
-    plain = loop[loop.variant.isin(DOMAIN_SCHEMES)]
-    sizes = pd.concat(plain.assign(domain_gpus=size, stages=8) for size in (8, 32))
-    domains = sizes.assign(batches_per_day=20_000.0)
-    made = {
-        "loop": tables.by_seed(loop, ["strategy", "how"]),
-        "domains": tables.by_seed(domains, ["domain_gpus", "stages", "strategy"]),
-    }
-    found = list(listed_rows("ntp", made))
-    json.dumps([row.as_dict() for row in found], allow_nan=False)
-    assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
-    assert len(found) == 3 * len(VARIANTS) + 2 * 3 * len(DOMAIN_SCHEMES)
-    assert "NTP 80.0%" in tables.loop_sentence(loop)
-    assert saved_bytes(study.draw_loop(loop)) > 10_000
-    assert saved_bytes(study.draw_domains(domains)) > 10_000

@@ -6,18 +6,15 @@ packed into replicas by hand. They are held to half a point.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.ntp import tables
 from faultline.experiments.studies.ntp.failures import (
     loss_table,
     lost_shares,
-    spares_table,
     trace_table,
 )
 from faultline.experiments.studies.ntp.setting import resharding_table, study_job
@@ -93,11 +90,6 @@ def test_resharding_is_charged_by_the_most_reduced_replica() -> None:
     assert list(drop) == pytest.approx([0.0, 1 / 128, 1 / 128])
 
 
-def test_availability_at_a_thousandth_of_the_gpus() -> None:
-    table = tables.availability_table().set_index("domain_gpus").share
-    assert table[64] == pytest.approx(0.94, abs=HALF_A_POINT)
-
-
 @pytest.mark.paper("NTP", "15-day trace at Llama 3's rate", "reproduce-ntp")
 def test_the_trace(traces: pd.DataFrame) -> None:
     """Derived: above 0.1 % for 82, 62, 80 % of the time; here within 4 standard errors."""
@@ -121,33 +113,6 @@ def test_three_times_the_rate(traces: pd.DataFrame) -> None:
 @pytest.mark.paper("NTP", "slowdown by resharding", "reproduce-ntp")
 def test_resharding_slows_backward_by_less_than_was_published() -> None:
     assert (resharding_table().backward_slowdown <= 0.04).all()
-
-
-def test_the_same_seed_gives_the_same_tables(losses: pd.DataFrame) -> None:
-    again = loss_table(study_job(), FRACTIONS, [0], 300)
-    pd.testing.assert_frame_equal(losses, again)
-    other = loss_table(study_job(), FRACTIONS, [1], 300)
-    assert not losses.loss.equals(other.loss)
-
-
-def test_rows_and_the_sentence(losses: pd.DataFrame, traces: pd.DataFrame) -> None:
-    spares = spares_table([0], 3)
-    made = {
-        "traces": tables.by_seed(traces, ["repair", "rate_factor"]),
-        "peak_ratios": tables.peak_ratios(traces),
-        "spares": tables.spares_by_seed(spares),
-    }
-    found = list(beside_published("ntp", listed_rows("ntp", made)))
-    json.dumps([row.as_dict() for row in found], allow_nan=False)
-    assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
-    of_failing = [row for row in found if row.setting.endswith("spares fail too, worst trace")]
-    assert [row.published for row in of_failing] == [90, 16, 0]
-    sentence = tables.placement_sentence(losses, spares)
-    assert "NTP 1.6%" in sentence
-    worst = of_failing[0].simulated
-    assert (
-        f"spare domains that fail, too, {worst:.0f} in the worst trace (published: 90)" in sentence
-    )
 
 
 @pytest.mark.slow

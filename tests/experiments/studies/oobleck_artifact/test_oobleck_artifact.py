@@ -11,9 +11,6 @@ from faultline.experiments.cli import main
 from faultline.experiments.studies.oobleck_artifact import study
 from faultline.experiments.studies.oobleck_artifact.losses import System, simulate
 from faultline.experiments.studies.oobleck_artifact.study import (
-    INTERVALS,
-    MODELS,
-    least_nodes_by_memory,
     oobleck_times,
 )
 from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, ArtifactCosts
@@ -51,13 +48,9 @@ def test_varuna_goes_back_to_its_last_checkpoint() -> None:
     assert booked.lost_s == pytest.approx(6 * 60.0)
     assert booked.paid_s == pytest.approx(20 + 100 + 20)
     assert booked.effective == pytest.approx(1_860 / (1_860 + 2 * 360 + 140), rel=0.05)
-
-
-def test_what_is_not_taken_back_counts_though_it_is_booked_as_lost() -> None:
-    """The same with all fifteen of the first interval; then the checkpoint is after ten."""
+    # All fifteen of the first interval may count, though they are booked as lost.
     kept = simulate("varuna", COSTS, (60.0, 60.0), 1_000.0, takes_back=False)
-    assert kept.steps == 15 + 14
-    assert kept.lost_s == pytest.approx(6 * 60.0)
+    assert (kept.steps, kept.lost_s) == (15 + 14, pytest.approx(6 * 60.0))
 
 
 def test_a_restart_longer_than_the_interval_never_ends() -> None:
@@ -81,17 +74,6 @@ def test_the_model_whose_speeds_are_printed_needs_no_calibration(
     assert (ratio - 1).abs().max() < 0.05
 
 
-def test_other_rates_follow_from_the_throughput_at_6_h() -> None:
-    """2.7B: one factor is calibrated at 6 h; every cell comes within 3 points and 5 %."""
-    cells = study.cells_of(("oobleck", "2.7B")).set_index("interval")
-    assert cells.samples_per_s["6 h"] == pytest.approx(7.29, rel=1e-3)
-    assert (cells.effective - cells.published_effective).abs().max() < 0.5
-    ratio = cells.samples_per_s / cells.published_samples_per_s
-    assert (ratio - 1).abs().max() < 0.05
-    assert list(cells.index) == list(INTERVALS)
-    assert cells.goodput.is_monotonic_decreasing
-
-
 def test_the_planner_foresees_the_speeds_of_67b() -> None:
     """By FLOP alone, without communication: within 25 % at each number of nodes, 7 % on average."""
     table = study.planner_table()
@@ -99,14 +81,6 @@ def test_the_planner_foresees_the_speeds_of_67b() -> None:
     assert errors.max() < 0.25
     assert errors.mean() < 0.07
     assert oobleck_times("6.7B")[-1] > oobleck_times("6.7B")[0]
-
-
-def test_the_shortest_pipeline_by_memory() -> None:
-    """The artifact's 8 nodes lie between what recomputing everything and nothing would need."""
-    model = MODELS["6.7B"]
-    full, none = (least_nodes_by_memory(model, how) for how in ("full", "none"))
-    assert full <= 8 <= none
-    assert least_nodes_by_memory(MODELS["BERT-large"]) == 1
 
 
 @pytest.mark.slow

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.reft import combinations, failures, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.protection.reft import Reft
-from matplotlib.figure import Figure
 
 from tests.experiments.command_line import Cli
 
@@ -83,42 +79,6 @@ def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(sta
         # About 200 failures a run: 7 % of the time lost, over three runs 4 %.
         off = 0.12 * exact * (1 - exact) + 0.02
         assert mine.simulated.mean() == pytest.approx(exact - mine.lost.mean(), abs=off)
-
-
-def test_the_mix_of_domains_is_one_that_can_be_read() -> None:
-    levels = {cause.level for cause in load_mix(str(combinations.DOMAINS_MIX)).causes()}
-    assert levels == {"host", "domain"}
-
-
-@pytest.fixture(scope="module")
-def runs() -> pd.DataFrame:
-    """Return made-up runs: the ratio encodes scheme, protection, restart and seed it is of."""
-    schemes, protections = enumerate(combinations.SCHEMES), enumerate(combinations.PROTECTIONS)
-    return pd.DataFrame(
-        {
-            "minutes": minutes,
-            "strategy": scheme,
-            "protection": protection,
-            "redundancy": place + 1,
-            "seed": seed,
-            "steps": 100,
-            "time_to_train_ratio": (8.0 - 2 * place) * (1 - 0.1 * better) + 0.01 * seed,
-        }
-        for minutes, (place, scheme), (better, protection), seed in product(
-            combinations.RESTARTS_MINUTES, schemes, protections, range(3)
-        )
-    )
-
-
-def test_figures_and_sentences_come_from_the_tables(
-    runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
-) -> None:
-    scan = runs[(runs.strategy == "spare") & runs.protection.isin(["storage", "reft"])]
-    scan = pd.concat(scan.assign(redundancy=r) for r in (1, 2, 3))
-    sentence = combinations.combination_sentence(runs)
-    assert "SPARe from 4.01 to 3.21 (-20%)" in sentence
-    assert saved_bytes(combinations.draw_combinations(runs)) > 10_000
-    assert saved_bytes(combinations.draw_scan(scan)) > 10_000
 
 
 @pytest.mark.paper("REFT", "iteration times and saving", "reproduce-reft")

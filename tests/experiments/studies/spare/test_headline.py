@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.studies.base import listed_rows
-from faultline.experiments.studies.spare.cells import cell_of
 
 ROOT = Path(__file__).parents[4]
 PUBLISHED = ROOT / "results" / "published"
@@ -44,21 +43,6 @@ def test_the_table_of_the_docs_is_the_published_one() -> None:
         best += f"{row.sound_best_low:.2f} to {row.sound_best_high:.2f})"
         sound = f"{row.sound:.2f} / {row.sound_availability:.1%}"
         assert f"| {sound} | {best} |" in page, row
-
-
-def test_assumptions_start_from_the_headline() -> None:
-    """Replication at N = 200 under sound rules is one number, wherever it is."""
-    head = published("headline").query("groups == 200").set_index("scheme")
-    spare, replication = (
-        f"{row.sound_best:.2f} (r = {row.sound_best_redundancy:.0f})"
-        for row in (head.loc["spare"], head.loc["replication"])
-    )
-    assert f"| sound rules as they are | {spare} | {replication} |" in words("docs/rules.md")
-
-
-def test_sound_rules_derive_their_checkpoint_interval() -> None:
-    cells = [cell_of(rules, "replication", 200, 3) for rules in ("spare-study", "spare-sound")]
-    assert [cell.interval_steps for cell in cells] == [6, None]
 
 
 @pytest.mark.paper("SPARe", "time saved over replication, N = 200, 600, 1000", "reproduce")

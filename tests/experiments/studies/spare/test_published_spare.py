@@ -198,20 +198,3 @@ def test_an_effective_restart_takes_twice_its_3600_seconds(groups: int, restart_
     effective_s = sum(r["restart_s"] for r in records) / restarts
     assert restarts > 20
     assert abs(effective_s - restart_s) < 100 + 3 * 2000 / sqrt(restarts)
-
-
-def test_checkpoint_only_makes_no_progress_here_but_does_at_a_smaller_scale() -> None:
-    """A failure every 300 s, and a checkpoint needs a step of 70 s and 59 s of writing.
-
-    In 30 simulated days fewer than 1 % of the steps are done; with a failure every 3 hours a small
-    job gets to its end.
-    """
-    at_scale = ["strategy.name=checkpoint", "job.time_limit_s=2592000"]
-    record = run(load_scenario("spare-study", at_scale), 0)
-    assert record["restarts"] > 100
-    assert record["completed_steps"] < 0.01 * record["steps"]
-    small = ["strategy.name=checkpoint", "job.groups=8", "failures.mtbf_s=10800", "job.steps=1000"]
-    record = run(load_scenario("spare-study", small), 0)
-    assert record["completed_steps"] == 1000
-    assert record["restarts"] > 5
-    assert record["time_to_train_ratio"] < 3

@@ -5,8 +5,6 @@ And where one scheme overtakes another: the rate, its interval, and a row where 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from math import inf, isnan
 from pathlib import Path
@@ -14,11 +12,8 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from faultline.experiments.config.grid import read_grid
-from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.studies.base import Row, listed_rows
-from faultline.experiments.studies.spare.figures import draw_rates
 from faultline.experiments.studies.spare.rates import (
     LIMIT_S,
     RATES_S,
@@ -38,7 +33,6 @@ from faultline.experiments.studies.spare.rates import (
 )
 from faultline.experiments.studies.spare.study import SpareStudy
 from faultline.experiments.studies.stage import Stage
-from matplotlib.figure import Figure
 from rich.console import Console
 
 STUDY = Setting("spare-study", "weibull", 200, 300.0)
@@ -47,24 +41,6 @@ SOUND = Setting("spare-sound", "weibull", 200, 300.0)
 
 def choices(setting: Setting, scheme: str) -> list[Choice]:
     return choices_of([setting])[0][SCHEMES.index(scheme)]
-
-
-def test_settings_cover_a_minute_to_a_day() -> None:
-    """All rates at N = 200, and around the crossings for more groups."""
-    rates = {n: sorted({s.mtbf_s for s in settings() if s.groups == n}) for n in (200, 600, 1000)}
-    assert all((min(mine), max(mine), len(mine)) == (60.0, 86_400.0, 10) for mine in rates.values())
-    assert len(settings()) == 2 * 2 * 3 * 10
-
-
-def test_closed_forms_are_empty_outside_their_range() -> None:
-    """A job that never gets on, one of many lives, and one of a single life."""
-    often, seldom = replace(STUDY, mtbf_s=60.0), replace(STUDY, mtbf_s=86_400.0)
-    (stuck,) = choices(often, "checkpoint")
-    assert not stuck.is_prediction
-    # What the forms would give there comes after any life.
-    assert stuck.interval_steps == 1
-    assert choices(STUDY, "spare")[0].is_prediction
-    assert not choices(seldom, "spare")[0].is_prediction
 
 
 def test_what_is_simulated_is_the_best_predicted_and_one_that_is_not_its_neighbour() -> None:
@@ -222,30 +198,6 @@ def test_groups_that_rejoin_bring_spare_near_checkpoints_alone(core: Found) -> N
     assert ratios["spare"] > 1.05 * ratios[REJOINING]
     assert ratios[REJOINING] == pytest.approx(ratios["checkpoint"], rel=0.05)
     assert (often.loc[REJOINING].redundancy, seldom.loc[REJOINING].redundancy) == (12, 2)
-
-
-def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: Found) -> None:
-    """10,000 steps of 64 s and an all-reduce of 2 s are 7.64 days."""
-    row = at(core, "spare-study", 300.0).loc["spare"]
-    assert row.time_days == pytest.approx(row.time_to_train_ratio * 660_000 / 86_400)
-
-
-def test_tables_figures_and_rows_are_made_of_it(
-    core: Found, saved_bytes: Callable[[Figure], int]
-) -> None:
-    assert saved_bytes(draw_rates(core.curves, core.crossings)) > 10_000
-    # Groups rejoin under sound rules.
-    assert len(core.curves) == 6 * 3 + 4
-    json.dumps([row.as_dict() for row in rows_of(core.crossings)], allow_nan=False)
-
-
-def test_the_grid_of_failure_rates_is_valid() -> None:
-    grid = read_grid("failure-rates")
-    assert grid.runs() == 10 * (1 + 3 + 5) * 3
-    assert grid.varied["failures.mtbf_s"] == sorted(RATES_S)
-    for point in grid.points():
-        stated = {**grid.fixed, **point}
-        load_scenario(grid.scenario, [f"{key}={value}" for key, value in stated.items()])
 
 
 @pytest.mark.slow

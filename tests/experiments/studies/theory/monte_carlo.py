@@ -11,7 +11,7 @@ its hosts' times, and the job at the earliest loss.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import product
 from pathlib import Path
@@ -165,19 +165,15 @@ def sampled_times(shape: float, age: str, place: int, trials: int) -> list[dict[
         covering_s = distribution.scale_s * rng.gamma(1.0 + 1.0 / shape, size=size) ** (1.0 / shape)
         return np.asarray(covering_s * rng.random(size))
 
-    return [
-        {
-            "shape": shape,
-            "age": age,
-            "scheme": scheme,
-            "redundancy": redundancy,
-            "simulated_s": float(times_s.mean()),
-            "standard_error_s": float(times_s.std(ddof=1) / np.sqrt(trials)),
-        }
-        for (scheme, redundancy), times_s in zip(
-            CASES, times_until_wipe_out_s(CASES, TIMES_GROUPS, trials, draw), strict=True
-        )
-    ]
+    chunks_s = [draw((chunk, TIMES_GROUPS)) for chunk in _chunks(trials, TIMES_GROUPS)]
+    rows = []
+    # All cases have the same failures.
+    for scheme, redundancy in CASES:
+        times_s = np.concatenate([first_loss(scheme, each, redundancy) for each in chunks_s])
+        error_s = float(times_s.std(ddof=1) / np.sqrt(trials))
+        row = {"shape": shape, "age": age, "scheme": scheme, "redundancy": redundancy}
+        rows.append(row | {"simulated_s": float(times_s.mean()), "standard_error_s": error_s})
+    return rows
 
 
 def first_loss(scheme: str, times: Times, redundancy: int) -> Times:
@@ -221,25 +217,6 @@ def failures_until_wipe_out(
         ends = first_loss(scheme, times, redundancy)
         counts.append((times <= ends[:, None]).sum(axis=1))
     return np.concatenate(counts)
-
-
-def times_until_wipe_out_s(
-    cases: Sequence[tuple[str, int]],
-    groups: int,
-    trials: int,
-    lifetimes_s: Callable[[tuple[int, int]], FloatArray],
-) -> list[FloatArray]:
-    """Return the times until something is lost, in seconds, a value a trial for each case.
-
-    All cases have the same failures; `lifetimes_s` draws times to failure of the shape it
-    is given.
-    """
-    ends_s: list[list[FloatArray]] = [[] for _ in cases]
-    for chunk in _chunks(trials, groups):
-        times_s = lifetimes_s((chunk, groups))
-        for found, (scheme, redundancy) in zip(ends_s, cases, strict=True):
-            found.append(first_loss(scheme, times_s, redundancy))
-    return [np.concatenate(found) for found in ends_s]
 
 
 def trials_for(law: WipeOutLaw, standard_error: float) -> int:
