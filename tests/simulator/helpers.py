@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -238,35 +236,6 @@ def same_story(ours: Sequence[Event], theirs: Sequence[Event], rel: float = 1e-6
     assert [event[1:] for event in ours] == [event[1:] for event in theirs]
     times_s = [event.time_s for event in ours]
     assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
-
-
-def bytes_of_links(trace: Path, until_s: float = inf) -> Mapping[str, float]:
-    """Return the bytes that each link carries by some time, of a trace of SimGrid."""
-    used, names = "", dict[str, str]()
-    rates: dict[str, float] = defaultdict(float)
-    since_s: dict[str, float] = defaultdict(float)
-    carried_bytes: dict[str, float] = defaultdict(float)
-    events: dict[str, str] = {}
-    for line in trace.read_text().splitlines():
-        words = line.split()
-        if line.startswith("%EventDef"):
-            events[words[2]] = words[1]
-            continue
-        if not words or words[0] not in events:
-            continue
-        event = events[words[0]]
-        if event == "PajeDefineVariableType" and "bandwidth_used" in line:
-            used += f" {words[1]} "
-        elif event == "PajeCreateContainer":
-            names[words[2]] = words[5].strip('"')
-        elif "Variable" in event and event != "PajeDefineVariableType" and f" {words[2]} " in used:
-            time_s, link = min(float(words[1]), until_s), names[words[3]]
-            carried_bytes[link] += rates[link] * (time_s - since_s[link])
-            since_s[link] = time_s
-            sign = {"PajeAddVariable": 1.0, "PajeSubVariable": -1.0}.get(event)
-            value = float(words[4])
-            rates[link] = value if sign is None else rates[link] + sign * value
-    return carried_bytes
 
 
 def traffic_on(

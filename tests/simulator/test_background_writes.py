@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate
 from math import inf
 from pathlib import Path
 
@@ -13,17 +12,11 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
-from faultline.simulator.courses import Alone, Copy, Course, Exchange, Fails, Part, Passes
-from faultline.simulator.phases import Save
-from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.traffic import Traffic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.helpers import SOUND, STUDY, Scripted, alike, small_job
-from tests.simulator.test_engines_agree_on_schemes import PLAYED
+from tests.simulator.helpers import alike
 
 # No latency, and nothing on the way to storage but adapters: flows that meet share equally.
 BARE = {
@@ -96,70 +89,6 @@ def test_a_write_ends_in_the_middle_of_a_step_or_breaks_off() -> None:
     assert clock.prolonged_s(5.0, 100.0, "sync") == 4.0 + 3.0
     clock.advance(100.0, 107.0, "sync")
     assert (broken.whole_s, broken.is_over) == (inf, True)
-
-
-class Known:
-    """Courses in which passes take 2 s, an exchange 3 s, and a copy is whole after 6 s.
-
-    A group's failure breaks it.
-    """
-
-    simulate_failures = True
-    most_parts = 32
-
-    def of(self, parts: tuple[Part, ...]) -> Course:
-        lasting_s = {Copy: 0.0, Passes: 2.0, Exchange: 3.0, Alone: 100.0, Fails: 0.0}
-        ends_s = list(accumulate(lasting_s[type(part)] for part in parts))
-        fails_s = min((part.at_s for part in parts if isinstance(part, Fails)), default=inf)
-        over_s = min(6.0, fails_s)
-        return Course(ends_s, [over_s if ends_s[-1] >= over_s else inf], [fails_s > 6.0])
-
-
-PASSES, EXCHANGE = Passes((0, 1), 1, 1, (), 0.0), Exchange((0, 1), ())
-
-
-def test_a_write_follows_its_course_until_something_else_happens() -> None:
-    clock = WriteClock(Known())
-    for fails in (False, True):
-        write = Write(WriteBesideSteps(3.0, ALONE, HALVES), 0)
-        clock.begin(write, 100.0)
-        assert clock.prolonged_s(1.5, 100.0, "passes", PASSES) == 2.0
-        clock.advance(100.0, 102.0, "passes", PASSES)
-        assert clock.prolonged_s(1.5, 102.0, "sync", EXCHANGE) == 3.0
-        if fails:
-            # 4 s are left with nothing beside it, which are 8 s beside an exchange.
-            clock.advance(102.0, 103.0, None)
-            assert clock.prolonged_s(5.0, 103.0, "sync") == 5.0 + 3.0
-        else:
-            clock.advance(102.0, 105.0, "sync", EXCHANGE)
-            assert clock.prolonged_s(1.5, 105.0, "passes", PASSES) == 2.0
-            clock.advance(105.0, 107.0, "passes", PASSES)
-            assert (write.whole_s, clock.left_s) == (106.0, {})
-
-
-def test_hidden_gradients_that_a_copy_has_slowed_arrive_after_it() -> None:
-    write = Write(WriteBesideSteps(3.0, ALONE, HALVES), 0)
-    clock = WriteClock(Known(), gradients_hide=True)
-    clock.begin(write, 100.0)
-    for start_s, part in ((100.0, PASSES), (102.0, EXCHANGE), (105.0, PASSES)):
-        now_s = start_s + clock.prolonged_s(1.5, start_s, "passes", part)
-        clock.advance(start_s, now_s, "passes", part)
-    assert (write.whole_s, clock.left_s, clock.go_on) == (106.0, {}, True)
-    assert clock.prolonged_s(1.5, 107.0, "sync", EXCHANGE) == 3.0
-    clock.advance(107.0, 110.0, "sync", EXCHANGE)
-    assert not clock.go_on
-
-
-@pytest.mark.parametrize(("fails_s", "whole_s"), [(103.0, inf), (106.5, 106.0)])
-def test_a_group_fails_in_the_course_of_a_write(fails_s: float, whole_s: float) -> None:
-    clock, write = WriteClock(Known()), Write(WriteBesideSteps(3.0, ALONE, HALVES), 0)
-    clock.begin(write, 100.0)
-    clock.advance(100.0, 102.0, "passes", PASSES)
-    assert clock.fail(1, fails_s)
-    assert not clock.fail(1, fails_s)
-    clock.advance(102.0, 105.0, "sync", EXCHANGE)
-    clock.advance(105.0, 107.0, "passes", PASSES)
-    assert (write.whole_s, write.is_over, clock.left_s) == (whole_s, True, {})
 
 
 def test_two_writes_and_an_exchange_on_one_link_take_a_third_each() -> None:
@@ -288,19 +217,6 @@ def test_engines_agree_while_writers_fail(
     assert record["restarts"] > 3
 
 
-@pytest.mark.slow
-def test_engines_agree_on_copies_to_peers_beside_a_model(servers_of: Callable[..., Path]) -> None:
-    """Adapters of a tenth make copies as long as steps; every few steps a group fails."""
-    path = servers_of(**{"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
-    kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
-    changes = [*PLAYED, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
-    asked = load_scenario("llama3-70b-hgx", changes)
-    assert resolve(asked).protected.overlapped is not None
-    record = alike(asked, 1, "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
-    assert record["snapshots"] > 10
-    assert record["restarts"] > 1
-
-
 SMALL = [
     *("model.name=custom", "model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"),
     *("model.key_value_heads=16", "model.pipeline=2", "model.micro_batches=4", "job.groups=4"),
@@ -320,63 +236,3 @@ def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Pa
     assert protected.overlapped.course[1] > resolve(asked).ideal_step_s
     record = alike(asked, 0, "time_s", "checkpoint_s", "compute_s", "all_reduce_s", rel=1e-9)
     assert record["snapshots"] > 2
-
-
-def test_a_stated_checkpoint_meets_no_copies(servers_of: Callable[..., Path]) -> None:
-    """The copies of the last snapshot go on while the job writes for its stated 20 ms."""
-    path = servers_of(domains=8, domains_per_leaf=8)
-    shape = ["model.layers=8", "model.sequence_tokens=2048", "job.steps=2"]
-    asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
-    assert resolve(asked).protected.overlapped is not None
-    assert run(asked, 0)["checkpoint_s"] == pytest.approx(0.02, rel=1e-9)
-    alike(asked, 0, "time_s", "checkpoint_s", rel=1e-9)
-
-
-def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[int, ...], float]:
-    """Let group 0 write from two hosts, of which the one without its rank goes down meanwhile."""
-    import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.controller import SimgridEngine
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_controller
-
-    engine = load_engine(path)
-    platform = read_platform(path)
-    names = platform.gpu_names
-    traffic = Traffic(
-        [names[:2], names[2:]],
-        platform.storage or "",
-        1e11,
-        all_reduce=False,
-        save=True,
-        load=False,
-    )
-    job = small_job(Scripted({}), STUDY if rule == "skips" else SOUND, groups=2)
-    assert job.rules.failed_writer == rule
-    runner = SimgridEngine(job, traffic, path)
-    runner.failure_injector.power_on()
-    outcomes: list[tuple[tuple[int, ...], float]] = []
-
-    def control() -> None:
-        outcome = runner.execute(Save((0, 1), 0, True))
-        outcomes.append((outcome.missing, outcome.now_s))
-
-    def strike() -> None:
-        simgrid.this_actor.sleep_until(0.5)
-        if fails:
-            simgrid.Host.by_name(names[1]).turn_off()
-
-    actor_on(CONTROLLER_HOST, "failure", strike)
-    run_controller(engine, "controller", control)
-    return outcomes[0]
-
-
-@pytest.mark.parametrize("rule", ["skips", "replaced"])
-def test_a_transfer_that_breaks_off_has_not_saved(
-    rule: str, platform_of: Callable[[int], Path]
-) -> None:
-    path = platform_of(4)
-    missing, saved_s = in_own_process(save_while_a_host_fails, path, rule, False)
-    assert missing == ()
-    assert saved_s > 1.0
-    missing, _ = in_own_process(save_while_a_host_fails, path, rule, True)
-    assert missing == (0,)

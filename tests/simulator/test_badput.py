@@ -11,8 +11,10 @@ from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS, USEFUL
 from faultline.simulator.progress import Progress
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.registry import all_strategies
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 
 def test_every_cause_has_a_meaning_and_useful_ones_come_first() -> None:
@@ -49,7 +51,7 @@ def test_a_restart_takes_back_what_was_not_kept() -> None:
     fixed_step=st.sampled_from(["commits", "retries"]),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 def test_the_causes_sum_to_the_whole_time(
     scenario: str,
     scheme: str,

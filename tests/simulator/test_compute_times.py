@@ -31,15 +31,6 @@ def test_one_draw_is_distributed_as_the_explicit_maximum(groups: int, stacks: in
     assert stats.ks_2samp(drawn, explicit).pvalue > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("groups", [1, 200])
-def test_one_draw_has_the_distribution_of_the_theory(groups: int) -> None:
-    """The largest of n standard normal variates is below x with probability Phi(x)^n."""
-    times = ComputeTimes(64.0, 0.05, 0.1, seed=7)
-    standardised = [(times.slowest_s(groups, 4) / 64.0 - 4.0) / 0.05 / 2.0 for _ in range(20_000)]
-    test = stats.kstest(standardised, lambda x: stats.norm.cdf(x) ** groups)
-    assert test.pvalue > SIGNIFICANCE
-
-
 @pytest.mark.parametrize("jitter", [0.3, 1.0])
 def test_large_jitter_is_cut_off_at_the_minimum(jitter: float) -> None:
     """Here the minimum is within reach, and both ways of drawing respect it."""

@@ -13,7 +13,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract, ContractError
 from faultline.simulator.failures.distributions import Exponential
-from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate
@@ -35,7 +34,7 @@ from faultline.strategies.recovery import Mirror, Move, SentMove, rejoining
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.step_shares import Pipeline, StageShare, idle, reduced_pipeline
 
-from tests.simulator.helpers import Obedient, Scripted, replayed, small_job, traced
+from tests.simulator.helpers import Obedient, replayed, small_job, traced
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
 _SHAPE = JobShape()
@@ -44,9 +43,6 @@ FREE = Pipeline(
     2, (*_STAGES[:-1], StageShare(2, 7, None, 0.0, 0.0)), _SHAPE.micro_batches, _SHAPE.tensor
 )
 HALF_A_STAGE = replace(FREE, stages=(*_STAGES[:3], StageShare(2, 3, None, 1.0, 0.5), *_STAGES[4:]))
-SHIFTED = replace(
-    FREE, stages=(StageShare(2, 0, None, 2.0, 2.0), *_STAGES[1:-1], StageShare(2, 7, None, 0, 0))
-)
 BOOSTED = reduced_pipeline(2, _SHAPE.stages, _SHAPE.micro_batches, _SHAPE.tensor, 0.9)
 SHORT = replace(FREE, stages=tuple(_STAGES[:-1]))
 
@@ -126,18 +122,10 @@ def test_a_scheme_that_keeps_it_is_let_through() -> None:
     [
         ({"clings": True}, "dropped groups as members"),
         ({"plan": {"members": (0, 3)}}, "other members than before"),
-        ({"plan": {"members": (3, 2, 0)}}, "other members than before"),
         ({"plan": {"pace": float("nan")}}, "pace of nan"),
-        ({"plan": {"pace": 1e308}}, r"pace of 1e\+308"),
         ({"plan": {"stacks": 0}}, "0 stacks"),
-        ({"plan": {"stacks": 1.5}}, "1.5 stacks"),
         ({"plan": computing(FREE)}, "trains 3 shard types, .* 2 forward passes of stage 7"),
         ({"plan": computing(HALF_A_STAGE)}, "compute 2.5 backward passes of stage 3"),
-        ({"plan": computing(SHIFTED)}, "compute 2 forward passes of stage 7"),
-        (
-            {"plan": computing(HALF_A_STAGE, approximate=(Task(2, 4, 4),), stages=8)},
-            "compute 2.5 backward passes of stage 3",
-        ),
         ({"plan": computing(BOOSTED, power=1.04)}, "compute 2.9 forward passes of stage 0"),
         ({"plan": computing(HALF_A_STAGE, power=2.0)}, "backward passes of stage 3"),
         ({"plan": computing(SHORT)}, "forward passes of stage 7"),
@@ -149,24 +137,14 @@ def test_a_scheme_that_keeps_it_is_let_through() -> None:
         ({"plan": {"pipelines": (reduced_pipeline(4, 1, 1, 1),)}}, r"pipelines of groups \[4\]"),
         ({"plan": {"pipelines": (reduced_pipeline(2, 1, 0, 1),)}}, "pipeline that cannot be"),
         ({"plan": {"mirrors": (Mirror((SENT,), 0),)}}, "mirror every 0 steps"),
-        ({"plan": {"mirrors": (Mirror(()),)}}, "mirror without moves"),
         ({"plan": {"mirrors": sending(sender=None)}}, "mirror from group None to group 0"),
-        ({"plan": {"mirrors": sending(sender=1)}}, "mirror from group 1 to group 0"),
-        ({"plan": {"mirrors": sending(sender=0)}}, "mirror from group 0 to group 0"),
-        ({"plan": {"mirrors": sending(group=4)}}, "mirror from group 2 to group 4"),
-        ({"plan": {"mirrors": sending(group=-1)}}, "mirror from group 2 to group -1"),
         ({"plan": {"mirrors": sending(of=1)}}, "mirror that cannot be sent"),
-        ({"plan": {"mirrors": sending(receiver=-1)}}, "mirror that cannot be sent"),
-        ({"plan": {"mirrors": sending(stages=0)}}, "mirror that cannot be sent"),
-        ({"plan": {"mirrors": sending(share=float("nan"))}}, "mirror that cannot be sent"),
         ({"plan": {"mirrors": sending(share=1.5)}}, "a share above 0, up to 1"),
         ({"verdict": {"dropped": ()}}, "missing for ever"),
         ({"verdict": {"dropped": (1, 1)}}, "each once"),
         ({"verdict": {"carried_on": (2,)}}, "members that are missing"),
         ({"verdict": {"patch": {1: 1}}}, "group 1 compute a patch"),
-        ({"verdict": {"patch": {7: 1}}}, "group 7 compute a patch"),
         ({"verdict": {"patch": {2: -1}}}, "-1 stacks"),
-        ({"verdict": {"patch": {2: float("nan")}}}, "group 2 compute nan stacks"),
         ({"verdict": {"patch": {2: 0.5}}}, "group 2 compute 0.5 stacks"),
         ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
@@ -311,29 +289,6 @@ def test_what_breaks_in_a_restart_is_reported_after_the_next(
     ]
 
 
-def shared(time_s: float, repair_s: float) -> Failure:
-    """Return a failure of a switch that takes groups 0 and 1 down."""
-    return Failure(time_s, "switch", 0, "unstated", "hardware", repair_s, range(2))
-
-
-def test_what_a_reconfiguration_reports_is_kept_as_long_as_it_is_broken() -> None:
-    """Group 0 is dropped; group 1 was down already, and comes back broken with the next restart."""
-    job = resolve(load_scenario("mecefo-7b")).job(0)
-    scheme = Listener(4)
-    hits = HitList(scheme, replace(job.work, layout=None), job.rules)
-    failure = shared(10.0, 1000.0)
-    hits.strike([0], [failure], 12.0)
-    hits.note_reconfigured([failure], 12.0)
-    hits.note_unreported([])
-    hits.after_restart(900.0)
-    assert sorted(scheme.reported[-1]) == [(0, 0), (0, 0), (1, 0)]
-    for time_s in range(100, 10_000, 10):
-        hits.strike([0], [shared(time_s, 25.0)], time_s)
-        hits.note_reconfigured([shared(time_s, 25.0)], time_s)
-        assert len(hits._reported) <= 3
-        assert len(hits._known) <= 3
-
-
 class Needy(Listener):
     """Works where at most two components are broken."""
 
@@ -350,28 +305,6 @@ def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     assert scheme.reported[-1] == [(0, 5), (0, 6)]
     hits.inherit([(70.0, Hit(0, 1, 1, 8))])
     assert hits.enough_repaired_s() < 0.0
-
-
-class Attentive(Listener):
-    """Takes what was reported to it for known once its plan is requested, as pipelines do."""
-
-    has_news = False
-
-    def plan(self) -> StepPlan:
-        self.has_news = False
-        return super().plan()
-
-    def on_hit(self, hit: Hit) -> None:
-        super().on_hit(hit)
-        self.has_news = True
-
-    def on_failures(self, missing: Sequence[int]) -> Verdict:
-        assert self.has_news
-        return super().on_failures(missing)
-
-
-def test_the_verdict_follows_the_hits_before_any_plan() -> None:
-    assert replayed(small_job(Scripted({1: [15.0]})), Attentive(3)).restarts == 1
 
 
 def test_a_plan_is_a_step_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,21 +166,6 @@ def test_groups_rejoin_the_messages_of_the_all_reduce(scenario: str, scheme: str
     assert EventKind.REJOINED in {event.kind for event in events}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("scheme", ["replication", "spare"])
-@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
-def test_many_groups_rejoin_the_messages_of_the_all_reduce(
-    scenario: str, scheme: str, seed: int
-) -> None:
-    measured = "~times.all_reduce_per_group_s"
-    policy = ["checkpoint.policy=dynamic"] if seed % 2 else []
-    settings = settings_of(scheme, 16, 3, 150, measured, *REJOIN, *policy)
-    record, events = agreed(scenario, settings, seed)
-    assert record["completed_steps"] == 150
-    assert EventKind.REJOINED in {event.kind for event in events}
-
-
 @pytest.mark.parametrize("patch", ["one-stack", "as-needed"])
 def test_patch_compute_of_either_kind(patch: str) -> None:
     settings = settings_of("spare", 24, 4, 60, f"strategy.spare.patch_compute={patch}")
@@ -218,13 +203,6 @@ MEANS = ["time_to_train_ratio", "availability", "mean_stacks", "compute_s", "eve
 def test_with_jitter_means_agree(scheme: str) -> None:
     settings = settings_of(scheme, 24, 4, 30, *JITTER, "failures.mtbf_s=1000")
     means_agree("spare-sound", settings, 5, MEANS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["replication", "spare"])
-@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
-def test_with_jitter_means_over_many_seeds_agree(scenario: str, scheme: str) -> None:
-    means_agree(scenario, settings_of(scheme, 60, 4, 100, *JITTER), 20, MEANS)
 
 
 def test_without_failures_jitter_alone_slows_both_engines_alike() -> None:

@@ -5,6 +5,8 @@ A case that fails is printed as the files it is of.
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,10 @@ from faultline.experiments.runs.single_run import run
 from tests.simulator.drawn_cases import apart, drawn, simulate, simulate_folded
 
 BOUND = 1e-6
-CASES, QUICK, BATCH = 1000, 60, 30
+CASES, BATCH = 1000, 50
+"""All cases, and those of a test."""
+QUICK, SHARES = 20, 4
+"""The cases of `make test`, others each day, and the tests that share them."""
 OUTSIDE = {928: 2e-3}
 """Bounds of the time of cases that differ, by number: see the table in docs/validation.md."""
 LIMIT_S = 300.0
@@ -40,15 +45,30 @@ def wrong(result: RunOutcome, number: int) -> str:
     return "\n".join(("column, replay, SimGrid:", *columns)) if found else ""
 
 
+def day_of_the_commit() -> int:
+    """Return the days of the last commit since 1970; 0 outside a repository."""
+    done = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"],
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return int(done.stdout or 0) // 86_400
+
+
+TODAY = [(day_of_the_commit() * QUICK + place) % CASES for place in range(QUICK)]
+
+
 @pytest.mark.parametrize(
-    "first",
+    "numbers",
     [
-        first if first < QUICK else pytest.param(first, marks=pytest.mark.slow)
-        for first in range(0, CASES, BATCH)
+        *(TODAY[place::SHARES] for place in range(SHARES)),
+        *(
+            pytest.param(range(first, first + BATCH), marks=pytest.mark.slow)
+            for first in range(0, CASES, BATCH)
+        ),
     ],
+    ids=lambda numbers: f"{numbers[0]}-{numbers[-1]}",
 )
-def test_drawn_cases(first: int, tmp_path: Path) -> None:
-    numbers = range(first, min(first + BATCH, CASES))
+def test_drawn_cases(numbers: Sequence[int], tmp_path: Path) -> None:
     requests = [Request(str(number), Call(simulate, (number, str(tmp_path)))) for number in numbers]
     mistakes, refused = [], 0
     for result in LocalExecutor(1).simulate(requests, Limits(time_s=LIMIT_S)):
@@ -57,7 +77,7 @@ def test_drawn_cases(first: int, tmp_path: Path) -> None:
             mistakes.append(f"{mistake}\n{case.printed()}")
         refused += result.value is not None and isinstance(result.value[0], str)
     assert not mistakes, "\n\n".join(mistakes)
-    assert refused <= MOST_REFUSED * len(numbers)
+    assert refused <= max(3, MOST_REFUSED * len(numbers))
 
 
 @pytest.mark.parametrize("number", [142, 219, 344, 501, 776, 834])
@@ -89,79 +109,23 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     assert replayed["restarts"] == simulated["restarts"] > 0
 
 
-def test_a_group_fails_in_an_exchange_that_outlasts_the_watchdog(tmp_path: Path) -> None:
-    """Replay noticed it before it happened, and nothing was known of it."""
-    replayed, simulated = simulate((615, str(tmp_path)))
-    assert isinstance(replayed, dict)
-    assert isinstance(simulated, dict)
-    assert replayed["restarts"] > 0
-
-
 @pytest.mark.parametrize(
     "number",
     [
         pytest.param(116, id="slow links leave nothing of an exchange that hides"),
-        pytest.param(
-            618, id="a group fails after the watchdog, beside a copy", marks=pytest.mark.slow
-        ),
         pytest.param(115, id="a group fails in a wait while gradients are on their way"),
         pytest.param(650, id="all groups are back at the end of a repair"),
         pytest.param(888, id="what is left goes on at the moment of the failure"),
-    ],
-)
-def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
-    """Each has ended in an error, in an abort of SimGrid or never."""
-    replayed, simulated = simulate((number, str(tmp_path)))
-    assert isinstance(replayed, dict)
-    assert isinstance(simulated, dict)
-    assert replayed["completed_steps"] == simulated["completed_steps"]
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
         pytest.param(3, id="all gradients are exchanged when an all-reduce is repeated"),
-        pytest.param(23, id="a group fails in the course of a copy, and a later copy begins"),
-        pytest.param(24, id="copies go beside passes whose time is stated"),
         pytest.param(43, id="all groups compute with fewer positions"),
-        pytest.param(69, id="many failures in the courses of copies", marks=pytest.mark.slow),
-        pytest.param(147, id="a step beside a copy takes less than its phase states"),
-        pytest.param(287, id="gradients hide behind no wait for a sound step's pace"),
-        pytest.param(404, id="the replica whose gradients arrive last stands for all"),
-        pytest.param(571, id="replicas of one domain share its switch with hidden gradients"),
-        pytest.param(648, id="a step breaks beside a copy"),
-        pytest.param(816, id="a failure is due when the all-reduce is repeated"),
-        pytest.param(887, id="fewer groups hide fewer gradients"),
-        pytest.param(966, id="a group fails while another's work is patched"),
         pytest.param(124, id="a pipeline loses a node that it has from another group"),
         pytest.param(162, id="two groups fail at the moment of a restart"),
-        pytest.param(221, id="state has arrived before its sender fails"),
-        pytest.param(
-            277,
-            id="a copy ends in passes whose hidden gradients it has slowed",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(408, id="a copy goes beside many steps", marks=pytest.mark.slow),
-        pytest.param(417, id="all ranks of a small step are simulated"),
-        pytest.param(419, id="rings go from group to group in their order"),
-        pytest.param(488, id="slow passes hide more gradients"),
-        pytest.param(490, id="gradients hide behind several shard types", marks=pytest.mark.slow),
-        pytest.param(
-            544,
-            id="hidden gradients follow stated passes, and a failure is near",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(598, id="a node is slow that does stages of several pipelines"),
         pytest.param(615, id="a group outlives an exchange whose watchdog has fired"),
-        pytest.param(312, id="passes lose a group while gradients hide"),
-        pytest.param(
-            737,
-            id="a group exchanges in a course in which another has failed",
-            marks=pytest.mark.slow,
-        ),
+        pytest.param(648, id="a step breaks beside a copy"),
     ],
 )
 def test_a_case_agrees_in_every_column(number: int, tmp_path: Path) -> None:
+    """What a reader may want to try alone; each has once differed, or never ended."""
     replayed, simulated = simulate((number, str(tmp_path)))
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)

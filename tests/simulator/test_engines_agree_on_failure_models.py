@@ -9,7 +9,7 @@ from faultline.experiments.runs.record import Record
 
 from tests.simulator.helpers import agreed, traced
 from tests.simulator.test_engines_agree import settings_of
-from tests.stated_times import NOTHING_MEASURED, PROTECTED, SNAPSHOTS
+from tests.stated_times import NOTHING_MEASURED, PROTECTED
 
 # Of 96 GPUs in 24 groups, a host takes two groups down, a switch six, and the last cause all.
 CAUSES = """
@@ -93,14 +93,6 @@ def test_a_mix_with_one_option_changed(option: list[str], tmp_path: Path) -> Non
     agreed_mix(tmp_path, "spare-sound", "spare", 1, *option)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
-@pytest.mark.parametrize("option", [[], BEGINS_ANEW], ids=["absorbed", "begins anew"])
-def test_mixes_over_many_seeds(option: list[str], scheme: str, seed: int, tmp_path: Path) -> None:
-    agreed_mix(tmp_path, "spare-sound", scheme, seed, *option, steps=150)
-
-
 def agreed_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
     trace = traced(tmp_path, *rows, columns="time,component,cause")
     model = [*trace, "job.time_limit_s=40000", *JOB]
@@ -132,14 +124,6 @@ def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
     assert record["events_by_cause.all"] == 1
     assert record["hits"] > record["events"] + 24
     assert record["hits_while_down"] > 0 or scheme == "checkpoint"
-
-
-def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
-    once = agreed_trace(tmp_path, ROWS[:6], "spare", "times.restart_s=100")
-    again = agreed_trace(
-        tmp_path, ROWS[:6], "spare", "times.restart_s=100", "failures.after_end=repeat"
-    )
-    assert again["events"] > once["events"]
 
 
 def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> None:
@@ -246,38 +230,6 @@ def test_groups_rejoin_beneath_every_protection(protection: str) -> None:
     back = ["rejoin.when=at-checkpoint", "rejoin.repair_s=600", "failures.mtbf_s=200"]
     record = protected("spare", protection, 1, *back)
     assert record["rejoined"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "option",
-    [
-        ["failures.component=group", "protection.reft.placement=neighbours"],
-        ["failures.component=gpu", "failures.hardware_share=1", "protection.reft.code=none"],
-        ["protection.reft.copying=free-running"],
-        ["protection.reft.copying=blocking"],
-        ANEW,
-    ],
-    ids=["whole groups", "no code", "free-running", "blocking", "begins anew"],
-)
-def test_reft_with_one_option_changed(option: list[str]) -> None:
-    record = protected("checkpoint", "reft", 2, *option)
-    assert record["snapshots"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
-def test_with_measured_times(scheme: str) -> None:
-    measured = [
-        "job.gpus=600000",
-        *(f"~{key}" for key in SNAPSHOTS),
-        "~times.all_reduce_per_group_s",
-        "~times.checkpoint_write_s",
-        "restart.readers=one-group",
-        "failures.mtbf_s=100",
-    ]
-    record = protected(scheme, "reft", 0, *measured)
-    assert record["restarts_from_memory"] + record["restarts_from_peers"] > 0
 
 
 @pytest.mark.slow

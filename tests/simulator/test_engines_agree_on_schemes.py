@@ -14,9 +14,8 @@ import pytest
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.recovery import PRESETS
-from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import all_strategies
 
 from tests.simulator.helpers import agreed, alike, traced
@@ -162,19 +161,6 @@ def test_no_scheme_gains_by_failing(
     changes = [*NEARLY_FREE, *rows, *redundancy, f"strategy.name={scheme}"]
     changes.append(f"model.schedule={schedule}")
     record = run(load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"]), 1, engine)
-    assert record["events"] > 0
-    assert record["goodput"] <= 1.0
-
-
-def test_a_schedule_that_sound_steps_may_not_use_gains_nothing(
-    servers_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    """ReCycle's paper staggers optimizers after failures alone: such steps wait for sound ones."""
-    rows = traced(tmp_path, "0.5,gpu-3,hardware")
-    path = servers_of(domains=4, domains_per_leaf=4)
-    changes = [*NEARLY_FREE, *rows, "strategy.name=recycle"]
-    changes += ["strategy.recycle.schedule=split-and-staggered", f"platform.file={path}"]
-    record = run(load_scenario("llama3-70b-hgx", changes), 1)
     assert record["events"] > 0
     assert record["goodput"] <= 1.0
 
@@ -364,17 +350,3 @@ def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> 
     _, events = agreed("spare-sound", broken, seed=0)
     again = [event.time_s for event in events if event.kind == EventKind.LOADED]
     assert again[1] - begun[1] == pytest.approx(2 * load_s, rel=1e-6)
-
-
-def test_a_load_with_a_replica_absent_is_simulated_by_messages(tmp_path: Path) -> None:
-    """Where all read at once, four share the storage's bandwidth that five would share."""
-    settings = dropping(tmp_path, absent(50_000), *MEASURED_LOAD, "restart.readers=every-group")
-    scenario = load_scenario("spare-sound", settings)
-    events: list[Event] = []
-    run(scenario, 0, "simgrid", events.append)
-    begun = [event.time_s for event in events if event.kind == EventKind.RESTARTED]
-    ended = [event.time_s for event in events if event.kind == EventKind.LOADED]
-    # After the first failure four replicas load, after the second three.
-    all_five_s = resolve(scenario).durations.load_s
-    assert ended[0] - begun[0] == pytest.approx(4 / 5 * all_five_s, rel=1e-3)
-    assert ended[1] - begun[1] == pytest.approx(3 / 5 * all_five_s, rel=1e-3)

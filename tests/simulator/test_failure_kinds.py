@@ -27,9 +27,10 @@ from faultline.strategies.protection.base import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
 from faultline.strategies.replica_drop import ReplicaDropOptions
 from faultline.strategies.stragglers import Remedy, StragglerPolicy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.simulator.helpers import Obedient, OnEngine, Scripted, replayed, small_job
 
 UNDISTURBED_S = 58.0
@@ -385,7 +386,7 @@ def histories(draw: st.DrawFn) -> list[Failure]:
     return sorted(found, key=lambda one: one.time_s)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(
     histories(),
     st.sampled_from([("checkpoint", 1), ("spare", 2), ("replication", 3), ("dp-drop", 1)]),

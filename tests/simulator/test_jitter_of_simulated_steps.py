@@ -11,7 +11,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.chords import Chords
 from faultline.simulator.compute_times import ComputeTimes
 
 from tests.simulator.helpers import alike, small_model, traced
@@ -78,18 +77,3 @@ def test_jitter_is_part_of_the_undisturbed_step(on_model: On) -> None:
     record = run(on_model(f"job.compute_jitter={JITTER}", "job.steps=2000"), 0)
     assert record["time_to_train_ratio"] == pytest.approx(1.0, abs=0.005)
     assert record["goodput"] < 1.0
-
-
-def test_chords_find_the_bends_of_a_function() -> None:
-    """Three straight pieces: what is requested is exact, and few places are evaluated."""
-    evaluated = []
-
-    def function(place: float) -> float:
-        evaluated.append(place)
-        return max(1.0, place, 3.0 * place - 2.2)
-
-    chords = Chords(function)
-    for number in range(1001):
-        place = 0.5 + number / 1000
-        assert chords(place) == pytest.approx(max(1.0, place, 3.0 * place - 2.2), rel=1e-6)
-    assert len(evaluated) < 60

@@ -114,34 +114,12 @@ def test_a_gpu_stops_with_its_nvlink(on_model: On) -> None:
     assert run(on_model("0.01,nvlink-9,hardware"), 0)["events"] == 1
 
 
-def test_what_becomes_slow_just_before_a_checkpoint_delays_no_group(on_model: On) -> None:
-    """The writer of a checkpoint reports while SimGrid is notified of a slow GPU."""
-    keys = {"job.steps": 8, "checkpoint.interval_steps": 1, "times.checkpoint_write_s": 0.05}
-    step_s = float(run(on_model("1e8,gpu-0,slow,1,2"), 0)["step_s"])
-    for share in (0.3, 0.9):
-        row = f"{(2 + share) * step_s},gpu-3,slow,{1.5 * step_s},2"
-        alike(on_model(row).with_(keys))
-
-
 @pytest.mark.parametrize("scheme", ["checkpoint", "mecefo"])
 def test_only_steps_pass_slow_links(scheme: str, on_model: On) -> None:
     """Checkpoints, loads and moves take in both engines what they take on a sound platform."""
     keys = {"strategy.name": scheme, "job.steps": 4, "checkpoint.interval_steps": 1}
     slow = on_model("0,adapter-9,slow,1e7,50", "0.3,gpu-17,hardware").with_(keys)
     alike(slow, 0, "time_s", "checkpoint_s", "reconfigure_s", "all_reduce_s", rel=1e-5)
-
-
-@pytest.mark.parametrize("waits", ["async-storage", "just-in-time"])
-def test_what_a_slow_link_takes_is_no_checkpoint(waits: str, on_model: On) -> None:
-    keys = {"protection.name": waits, "job.steps": 6, "checkpoint.interval_steps": 2}
-    slow = on_model("0,nvlink-9,slow,1e7,4").with_(keys)
-    alike(slow, 0, "time_s", "waiting_s", "degraded_s", rel=1e-3, abs_s=1e-3)
-
-
-def test_two_slow_gpus_of_one_host_are_swapped(on_model: On) -> None:
-    keys = {"failures.kinds.slow": "swap", "failures.kinds.slow_found_s": 0.1, "job.steps": 6}
-    swapped = on_model("0,gpu-20,slow,1e7,2", "0,gpu-21,slow,1e7,2").with_(keys)
-    assert run(swapped, 0)["completed_steps"] == 6
 
 
 MEASURED = "time_s", "degraded_s", "all_reduce_s"
@@ -246,18 +224,3 @@ def test_nothing_that_has_a_way_around_stops_a_group(
     record = run(on_cables(f"1,{row}").with_(keys), 0)
     assert record["events"] == 0
     assert record["completed_steps"] == CABLED_STEPS
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        ["50,group-3,hardware", "0,cable-31,slow,1e6,3"],
-        ["0,cable-5,slow,1e6,3", "0,switch-3,partial,1e6"],
-    ],
-)
-def test_a_slow_cable_of_groups_that_have_left_slows_no_other(
-    rows: list[str], on_cables: On
-) -> None:
-    """What is left of the network is read for those that are there, and what hides a slow part."""
-    keys = {"strategy.name": "replica-drop", "job.steps": 30}
-    alike(on_cables(*rows).with_(keys), 0, *MEASURED, rel=1e-5)

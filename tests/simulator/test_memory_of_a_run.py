@@ -24,6 +24,8 @@ from faultline.simulator.workload.layout import Layout
 from tests.simulator.test_step_timing import pattern_of, placed, time_steps
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
+pytestmark = pytest.mark.system
+
 _STORM = ["job.groups=24", "failures.mtbf_s=100", "times.restart_s=60", "job.gpus=3072"]
 _STATED = NOTHING_MEASURED
 _BENEATH = [*SNAPSHOT_SETTINGS, "protection.reft.sharding_group=4"]

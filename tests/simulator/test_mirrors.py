@@ -21,10 +21,11 @@ from faultline.strategies.base import StrategyOptions
 from faultline.strategies.recovery import Mirror, Move, SentMove
 from faultline.strategies.replica_drop import ReplicaDrop, ReplicaDropOptions
 from faultline.testing import check_scheme
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from tests.examples import examples
 from tests.simulator.helpers import replayed, same_story, traced
 from tests.simulator.test_background_writes import BARE, FAILING, beside
 from tests.stated_times import NOTHING_MEASURED
@@ -186,7 +187,7 @@ def simulated(scheme: ReplicaDrop, seed: int, *, looked_at: bool = False) -> Pro
     return replayed(often_failing().job(seed), scheme, events.append if looked_at else None)
 
 
-@settings(max_examples=8)
+@examples(0.08)
 @given(seed=st.integers(0, 50), every_steps=st.integers(1, 20))
 def test_steps_between_mirrors_are_simulated_together_to_the_same_end(
     seed: int, every_steps: int
@@ -197,25 +198,6 @@ def test_steps_between_mirrors_are_simulated_together_to_the_same_end(
     )
     assert together.now_s == pytest.approx(apart.now_s, rel=1e-12)
     assert together.seconds == pytest.approx(apart.seconds)
-
-
-@settings(max_examples=8)
-@given(seed=st.integers(0, 50))
-def test_without_a_mirror_that_is_due_nothing_changes(seed: int) -> None:
-    """Without mirrors to the last digit; with some they end what is simulated together."""
-    usual = simulated(ReplicaDrop(12, 1, ReplicaDropOptions()), seed)
-    nobody = simulated(mirrored(12, distance=12), seed)
-    assert (nobody.now_s, nobody.seconds) == (usual.now_s, usual.seconds)
-    never = simulated(mirrored(12, every_steps=10_000), seed)
-    assert never.now_s == pytest.approx(usual.now_s, rel=1e-12)
-    sent = simulated(mirrored(12, every_steps=5), seed)
-    assert sent.seconds["checkpoint"] > usual.seconds["checkpoint"]
-
-
-def test_a_mirror_meets_a_write_beside_it(bare: Path) -> None:
-    """Both share adapters: the engines agree within 1 %."""
-    beneath = ["protection.name=async-storage", "checkpoint.interval_steps=3"]
-    on_both(beside(bare, *beneath), lambda: mirrored(2, share=0.25), rel=0.01)
 
 
 def test_seconds_and_bytes_are_explained(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

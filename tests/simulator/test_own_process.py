@@ -17,12 +17,12 @@ import pytest
 from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
-    OwnProcess,
-    fork_from_here,
     in_own_process,
 )
 
 from tests.experiments.runs.processes import PATIENCE_S, gone, start_python, wait_for
+
+pytestmark = pytest.mark.system
 
 
 def die_in_first_calls(count: int, folder: Path, how: int) -> str:
@@ -144,39 +144,6 @@ def test_a_lack_of_memory_is_named_with_its_limit() -> None:
         in_own_process(lack_of, "threads")
     with pytest.raises(MemoryError):
         in_own_process(lack_of, "memory")
-
-
-def parent_of_its_own(argument: str) -> tuple[int, int]:
-    return in_own_process(os.getppid), in_own_process(int, argument)
-
-
-def test_the_owner_of_a_process_starts_its_processes() -> None:
-    # The owner's fork server has started both processes; there is no other.
-    assert in_own_process(parent_of_its_own, "7") == (in_own_process(os.getppid), 7)
-
-
-def test_an_error_of_the_owner_is_reported() -> None:
-    with pytest.raises(ValueError, match="no number"):
-        in_own_process(parent_of_its_own, "no number")
-
-
-def open_descriptors() -> set[str]:
-    return {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
-
-
-def fork_one(folder: Path) -> tuple[int, int, set[str]]:
-    fork_from_here()
-    with (folder / "kept").open("w"), OwnProcess() as process:
-        return os.getpid(), process.call(os.getppid), process.call(open_descriptors)
-
-
-def test_a_forked_process_has_no_files_of_its_owner(tmp_path: Path) -> None:
-    """Otherwise a connection of the owner would stay open until all forks have ended."""
-    owner, parent, opened = in_own_process(fork_one, tmp_path)
-    assert parent == owner
-    assert str(tmp_path / "kept") not in opened
-    # A connection, the owner's pipe, the resource tracker, and the folder that was just read.
-    assert len(opened) <= 5
 
 
 def work_for_ever(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -180,12 +179,6 @@ def test_a_probe_is_measured_once(cache: Cache) -> None:
     assert len(cache.measured) == len(list(cache.folder.iterdir())) == 1
 
 
-@of("state")
-def test_the_platform_file_of_a_probe_is_removed(cache: Cache) -> None:
-    cache.ask()
-    assert not any(platform.exists() for _, platform, _ in cache.measured)
-
-
 @of("job")
 def test_another_simgrid_or_network_model_measures_anew(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
@@ -244,13 +237,6 @@ def test_another_platform_or_request_is_measured_anew(cache: Cache) -> None:
     assert len(cache.measured) == len(requests)
 
 
-@of("collective")
-def test_another_algorithm_or_size_is_measured_anew(cache: Cache) -> None:
-    for algorithm, size_bytes in (("ring", 1e6), ("hierarchical", 1e6), ("ring", 2e6)):
-        probe_collective(cache.platform, "all-reduce", algorithm, size_bytes, 4)
-    assert len(cache.measured) == 3
-
-
 @of("job")
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"7", b"{}", b'{"time_s": 1}', b"\xff\x00"])
 def test_a_damaged_entry_is_measured_again_and_replaced(damage: bytes, cache: Cache) -> None:
@@ -267,19 +253,3 @@ def test_a_damaged_entry_is_measured_again_and_replaced(damage: bytes, cache: Ca
 def test_a_cache_that_cannot_be_written_is_ignored(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("", encoding="utf-8")
     assert cache.ask() == KNOWN
-
-
-def test_two_processes_may_fill_the_cache_at_once(
-    platform_of: Callable[[int], Path], folder: Path
-) -> None:
-    """Both measure, both get the same numbers, and one whole entry is left."""
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        # Pool workers may not have children of their own: the measurement needs a process.
-        first, second = pool.map(_probe_as_its_own, [platform_of(4)] * 2)
-    assert first == second == PROBES["job"].ask(platform_of(4))
-    assert [entry.suffix for entry in folder.iterdir()] == [".json"]
-
-
-def _probe_as_its_own(platform: Path) -> ProbeResult:
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    return cached_probe(platform, traffic_on(platform, 4, 1e8))

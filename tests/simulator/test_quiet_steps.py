@@ -16,9 +16,10 @@ from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.simulator.helpers import SOUND, STUDY, Scripted, small_job
 from tests.stated_times import PROTECTED
 
@@ -99,7 +100,7 @@ CHOICES = {
 }
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(
     chosen=st.fixed_dictionaries({key: st.sampled_from(of) for key, of in CHOICES.items()}),
     seed=st.integers(0, 1000),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.durations import durations_of, recovery_prices
+from faultline.experiments.job.durations import durations_of
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
@@ -144,43 +144,6 @@ def test_factors_of_a_tail_have_mean_one_and_are_the_seed_s_alone() -> None:
     assert fmean(drawn) == pytest.approx(1.0, abs=0.09)
     assert fmean(map(log, drawn)) == pytest.approx(-0.5, abs=0.07)
     assert sorted(drawn)[2000] == pytest.approx(exp(-0.5), rel=0.08)
-
-
-STANDBY = {
-    "job.groups": 8,
-    "job.gpus": 256,
-    "job.steps": 3000,
-    "times.compute_s": 20.0,
-    "times.all_reduce_s": 1.0,
-    "times.checkpoint_write_s": 1.0,
-    "checkpoint.interval_steps": 10,
-    "failures.mtbf_s": 6000.0,
-    "recovery.hardware": "standby",
-    "recovery.standbys": 2,
-    "recovery.reschedule_s": 600.0,
-    "recovery.shortage": "reschedule",
-    "platform.file": "hgx-h100",
-}
-
-
-def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> None:
-    """Failures far apart meet a standby each; a repair of years leaves the rest without."""
-    path = tmp_path / "standby.toml"
-    path.write_text("version = 2\n", encoding="utf-8")
-    base = load_scenario(str(path), STANDBY | {"rejoin.when": "at-checkpoint"})
-    quick = run(base.with_({"rejoin.repair_s": 60.0}), 1)
-    never = run(base.with_({"rejoin.repair_s": 1e9}), 1)
-    each_s = recovery_prices(base).duration_s(RESTART)
-    assert quick["restart_s"] == pytest.approx(quick["restarts"] * each_s)
-    late = never["restarts"] - 2
-    assert late > 3
-    assert never["restart_s"] == pytest.approx(never["restarts"] * each_s + late * 600.0)
-    # Where there are none from the start, each restart finds another machine.
-    none = base.with_({"recovery.standbys": 0})
-    found_s = recovery_prices(none).duration_s(RESTART)
-    assert found_s == pytest.approx(each_s + 600.0)
-    record = run(none, 1)
-    assert record["restart_s"] == pytest.approx(record["restarts"] * found_s)
 
 
 @pytest.mark.parametrize(

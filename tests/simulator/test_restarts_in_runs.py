@@ -181,19 +181,6 @@ def test_what_was_dropped_is_repaired_from_its_detection_on(simulated: Simulate)
     assert slow["degraded_s"] == pytest.approx(fast["degraded_s"], rel=0.05)
 
 
-def test_what_is_back_lacks_no_hardware(simulated: Simulate) -> None:
-    """A hang after the group that had no standby was repaired and has come back."""
-    rows = ["10,group-1,hardware,,,50", "30,group-2,hardware,,,60", "300,job,hang,3"]
-    keys = [*ONE_STANDBY, "rejoin.when=at-checkpoint", "checkpoint.interval_steps=10"]
-    shape = ["strategy.name=replica-drop", "model.shard_optimizer=false", "job.steps=350"]
-    keys += ["rejoin.repair_s=60"]
-    waiting = simulated(rows, *keys, *shape, "~times.restart_s")
-    alone = simulated(rows[2:], *keys, *shape, "~times.restart_s")
-    assert waiting["restarts"] == alone["restarts"] == 1
-    assert waiting["rejoined"] == 2
-    assert waiting["restart_s"] == pytest.approx(alone["restart_s"])
-
-
 @pytest.mark.parametrize("happening", ["job,hang,3", "host-1,planned,0"])
 def test_survivors_have_the_step_at_which_nothing_was_missing(
     happening: str, simulated: Simulate

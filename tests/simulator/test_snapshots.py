@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 from typing import Any
 
-import numpy as np
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
@@ -21,13 +19,8 @@ from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Losses, Saved, SnapshotSlot
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups
-from faultline.strategies.protection.base import Durable, Keeper, LoadTimes, Recovery, Tier
-
-from tests.simulator.helpers import replayed
-from tests.stated_times import SNAPSHOTS
-from tests.strategies.in_memory.raim5 import encode, rebuild
+from faultline.strategies.protection.base import Durable, LoadTimes, Recovery, Tier
 
 # Four groups of two servers of four GPUs; two servers share a scale-up domain.
 LAYOUT = JobLayout(4, 8, 4, 8, 16)
@@ -160,6 +153,12 @@ def test_where_a_restart_finds_the_state(
     assert found(filled(STORAGE), *failures) == expected
 
 
+def test_of_the_same_state_on_two_tiers_the_first_is_loaded() -> None:
+    memory = filled(STORAGE)
+    memory.slots[1].put(saved(8, 150.0))
+    assert found(memory, failure(185.0, 0)) == (8, 10.0)
+
+
 def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
     memory = filled()
     state, _, load_s = memory.recover(saved(12, 300.0), saved(10, 250.0), [])
@@ -186,14 +185,6 @@ def test_what_two_restarts_find(
     assert found(memory, *before) == first
     memory.replace_lost_nodes(range(4), 400.0, 500.0)
     assert found(memory, *after) == second
-
-
-def test_losses_take_no_more_place_than_there_are_components() -> None:
-    losses = Losses(LAYOUT)
-    for time_s in range(10_000):
-        losses.add([failure(float(time_s), time_s % 8)])
-    assert losses.since(9_995.0) == {3, 4, 5, 6, 7}
-    assert len(losses._lost_s) == 8
 
 
 def test_failures_that_a_scheme_masked_count_until_the_next_snapshot() -> None:
@@ -240,84 +231,6 @@ def test_no_snapshot_is_due_before_the_last_one_is_whole() -> None:
     assert slot.not_due_before(2, 20.0, 0) == (inf, 50.0)
     assert not slot.due(4, 49.9, 0)
     assert slot.due(5, 50.0, 0)
-
-
-NODES, SIZE = 16, 4
-JOB = {
-    "job.groups": NODES,
-    "job.gpus": NODES * 8,
-    "job.parameter_bytes": 1e11,
-    "job.steps": 1500,
-    "times.compute_s": 30.0,
-    "strategy.name": "checkpoint",
-    "failures.mtbf_s": 600.0,
-    "failures.component": "host",
-    "failures.hardware_share": 0.8,
-    "failures.gpus_per_host": 8,
-    "times.all_reduce_s": 1.0,
-    "times.checkpoint_write_s": 1.0,
-    "times.restart_s": 300.0,
-    "restart.readers": None,
-    "times.shrink_s": 0.0,
-    "protection.name": "reft",
-    **SNAPSHOTS,
-    "protection.interval_steps": 1,
-    "protection.reft.sharding_group": SIZE,
-}
-
-
-@dataclass
-class WithBytes:
-    """Keeps real shares in each node, and rebuilds them from what is left."""
-
-    groups: NodeGroups
-    inner: Keeper
-    ways: Counter[str] = field(default_factory=Counter)
-    most_lost: int = 0
-
-    def __post_init__(self) -> None:
-        draws = np.random.default_rng(7)
-        self.shares = [
-            draws.integers(0, 256, size=60 + node, dtype=np.uint8) for node in range(NODES)
-        ]
-
-    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
-        way = self.inner.recovery(lost_nodes)
-        self.ways[str(way)] += 1
-        if way is None:
-            with pytest.raises(StrategyError, match="are lost"):
-                self._rebuild(lost_nodes)
-        else:
-            self._rebuild(lost_nodes)
-        return way
-
-    def _rebuild(self, lost_nodes: Collection[int]) -> None:
-        for group in range(self.groups.groups):
-            nodes = list(self.groups.nodes_of(group))
-            kept = encode([self.shares[node] for node in nodes])
-            left = [None if node in lost_nodes else kept[at] for at, node in enumerate(nodes)]
-            self.most_lost = max(self.most_lost, left.count(None))
-            found = rebuild(left, [len(self.shares[node]) for node in nodes])
-            for node, member in zip(nodes, found, strict=True):
-                assert np.array_equal(member.share, self.shares[node])
-
-
-def test_each_restart_finds_the_bytes_that_it_names() -> None:
-    """One loss a group is rebuilt byte by byte; of two the code reports that it cannot."""
-    question = resolve(load_scenario("spare-sound", JOB))
-    job = question.job(1)
-    peers = question.protected.protection.peers
-    assert peers is not None
-    memory = job.work.tiers[0]
-    keeper = WithBytes(peers, memory.keeper)
-    tiers = (replace(memory, keeper=keeper), *job.work.tiers[1:])
-    job = replace(job, work=replace(job.work, tiers=tiers))
-    progress = replayed(job, question.strategy())
-    assert keeper.ways["peers"] == progress.restarts_from_peers > 3
-    assert keeper.ways["local"] == progress.restarts_from_memory > 0
-    # Two of one group within a restart.
-    assert keeper.ways["None"] > 0
-    assert keeper.most_lost >= 2
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 
 from tests.experiments.command_line import Cli
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str]) -> Cli:

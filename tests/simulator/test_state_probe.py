@@ -8,28 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import faultline.simulator.simgrid_engine.state_probe as module
-import numpy as np
 import pytest
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.simgrid_engine.state_probe import (
     cached_state_probe,
     folded_servers,
     state_transfer_times,
 )
 from faultline.simulator.simgrid_engine.state_transfers import (
-    Layout,
     StateTransfers,
     StateTransferTimes,
-    all_reduces,
 )
 
 from tests.simulator.helpers import edited
-from tests.strategies.in_memory import raim5
 
 SNAPSHOT, STATE, GRADIENTS = 4e9, 10e9, 8e9
 PCIE, NIC, MEMORY = 64e9, 50e9, 614e9
@@ -89,28 +84,6 @@ def test_a_rebuild_is_an_incast_then_an_xor_then_a_load(times: StateTransferTime
     incast_s, xor_s = 3 * SNAPSHOT / NIC, 4 * 8 * SNAPSHOT / MEMORY
     assert times.rebuild_s == pytest.approx(incast_s + xor_s + STATE / PCIE, rel=1e-4)
     assert times.fetch_s == pytest.approx(SNAPSHOT / NIC + STATE / PCIE, rel=1e-4)
-
-
-def test_a_rebuild_sends_the_blocks_that_raim5_reads() -> None:
-    """A rebuild needs each of a survivor's n blocks except the one in the lost parity."""
-    rng = np.random.default_rng(7)
-    size, lost, members = 60, 1, 4
-    shares = [rng.integers(0, 256, size, dtype=np.uint8) for _ in range(members)]
-    kept: list[raim5.Member | None] = list(raim5.encode(shares))
-    kept[lost] = None
-    block, needed = size // (members - 1), 0
-    for survivor in set(range(members)) - {lost}:
-        for number in range(members):
-            damaged = list(kept)
-            member = kept[survivor]
-            assert member is not None
-            share, parity = member.share.copy(), member.parity.copy()
-            target = parity if number == members - 1 else share[number * block :][:block]
-            target ^= 255
-            damaged[survivor] = raim5.Member(share, parity)
-            rebuilt = raim5.rebuild(damaged, [size] * members)[lost].share
-            needed += not np.array_equal(rebuilt, shares[lost])
-    assert needed * block == (members - 1) * size
 
 
 def test_persisting_is_bounded_by_the_storage(times: StateTransferTimes) -> None:
@@ -195,16 +168,6 @@ def test_without_peers_nothing_is_sent_or_fetched() -> None:
     assert found.copy_s > 0.0
     assert found.persist_s > 0.0
     assert found.encode_s == found.send_s == found.rebuild_s == found.fetch_s == 0.0
-
-
-def test_an_edge_of_a_ring_carries_the_bytes_of_the_collective() -> None:
-    flows = all_reduces(Layout(8, 16), 4, GRADIENTS)
-    ring = RingAllReduce(4, GRADIENTS)
-    (stage,) = ring.stages(0)
-    assert len(flows) == 16 * 4
-    assert {size for *_, size in flows} == {stage.sends[0].pieces * ring.piece_bytes}
-    edges = {(near, far) for near, far, _ in flows}
-    assert {("gpu-000000", "gpu-000016"), ("gpu-000055", "gpu-000007")} <= edges
 
 
 def test_missing_bandwidths_of_the_platform_are_named() -> None:

@@ -265,21 +265,6 @@ def test_some_ranks_represent_all(
         assert getattr(folded, part) == pytest.approx(getattr(whole, part), rel=1e-6)
 
 
-def test_two_stages_in_one_server(tmp_path: Path) -> None:
-    """Sends go over NVLink there, and over adapters where the next server begins."""
-    layout = Layout(2, 4, 4)
-    platform, _ = placed(tmp_path, layout)
-    domains = read_platform(platform).domains
-    names = [gpu.name for _, gpus in sorted(domains.items()) for gpu in gpus]
-    hosts = tuple(
-        tuple(tuple(names[16 * replica + 4 * stage :][:4]) for stage in range(layout.pipeline))
-        for replica in range(layout.data)
-    )
-    folded, whole = both_ways(platform, hosts, pattern_of(layout, 8))
-    assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
-    assert folded.activities < whole.activities
-
-
 def test_a_longer_step_is_extrapolated(tmp_path: Path) -> None:
     """Folded, three rounds are simulated of ten; the whole runs all. Also with one slow stage."""
     layout = Layout(2, 4, 8)
@@ -292,17 +277,6 @@ def test_a_longer_step_is_extrapolated(tmp_path: Path) -> None:
         folded, whole = both_ways(platform, hosts, pattern)
         assert folded.activities < whole.activities / 16
         assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
-
-
-def test_steps_one_after_the_other_do_not_disturb_each_other(tmp_path: Path) -> None:
-    """Links that are narrowed for one step have their bandwidth back for the next."""
-    layout = Layout(2, 4, 8)
-    platform, hosts = placed(tmp_path, layout, domains_per_leaf=2, oversubscription=[4])
-    patterns = [pattern_of(layout, 4), pattern_of(layout, 8), pattern_of(layout, 4)]
-    together = time_steps(platform, [(hosts, each) for each in patterns])
-    (alone,) = time_steps(platform, [(hosts, patterns[0])])
-    assert together[0] == alone
-    assert together[2].step_s == pytest.approx(alone.step_s, rel=1e-12)
 
 
 def test_with_a_slow_gpu_all_ranks_are_simulated_and_wait(tmp_path: Path) -> None:
@@ -370,14 +344,3 @@ def test_hidden_gradients_of_replicas_in_one_server_use_the_adapters(
     ring_s = 0.3e-3 + NVLINK_LATENCY_S if tensor > 1 else 0.0
     outlast_s = 4e-3 + NIC_LATENCY_S - last_pass_s - ring_s
     assert long.data_parallel_s == pytest.approx(outlast_s, rel=1e-3)
-
-
-def test_replicas_whose_gradients_use_unequal_links_are_all_simulated(tmp_path: Path) -> None:
-    """Only rings that cross an oversubscribed core are slow; all wait for these."""
-    layout = Layout(4, 1, 8)
-    overrides = {"domains": 4, "domains_per_leaf": 2, "oversubscription": [4]}
-    platform, hosts = placed(tmp_path, layout, **overrides)
-    hidden = pattern_of(layout, 2, gradient_bytes=(0.0,), hidden_gradient_bytes=(6e-3 * NIC,))
-    folded, whole = both_ways(platform, hosts, hidden)
-    assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
-    assert folded.data_parallel_s > 6e-3

@@ -28,7 +28,7 @@ from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import build_strategy
 
 from tests.simulator.collectives.stage_hand import Simulate, all_at_once
-from tests.simulator.helpers import Scripted, agreed, alike, edited, small_job, traced, traffic_on
+from tests.simulator.helpers import Scripted, agreed, edited, small_job, traffic_on
 
 NIC = 50e9
 """Of hgx-h100, in bytes/s."""
@@ -132,25 +132,6 @@ def test_a_pair_has_more_than_its_part_of_all(
     assert measured.ring_time()(2) == pytest.approx(times * pair.all_reduce_s, rel=1e-3)
 
 
-@pytest.mark.parametrize("gpu", [3, 24])
-def test_one_adapter_of_a_long_latency_is_seen(
-    gpu: int, servers_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    """Also where it is not the first of its group."""
-    nic = rf'(<link id="nic-{gpu:06d}" bandwidth="50GBps" latency=)"600ns"'
-    sound = servers_of(domains=4, domains_per_leaf=2)
-    path = edited(sound, tmp_path / "slow.xml", nic, r'\1"1s"')
-    measured = probe(path, traffic_on(path, 4, 1e10))
-    assert measured.ring_unevenness > 1.0
-    times = stored(path, traffic_on(path, 4, 1e10), measured)
-    # 80 GB go into the storage at 50 GB/s, and out of it at 100. The slow GPU's 10 GB begin after
-    # one second, and come last, at the 20 GB/s of one client.
-    saves_s, loads_s = [1.6] * 4, [0.8] * 4
-    saves_s[gpu // 8], loads_s[gpu // 8] = 1.4 + 0.5, 1.0 + 0.5
-    assert [times.save_s(group) for group in range(4)] == pytest.approx(saves_s, rel=1e-3)
-    assert [times.load_s([group]) for group in range(4)] == pytest.approx(loads_s, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("readers", "expected_s"),
     [
@@ -239,13 +220,6 @@ def test_both_engines_simulate_all_rings_of_groups_that_fail(
     assert EventKind.MISSING in {event.kind for event in events}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
-def test_both_engines_simulate_all_rings(scenario: str, seed: int, shared_adapters: str) -> None:
-    agreed(scenario, [*MULTI_RING, shared_adapters, "strategy.redundancy=2"], seed)
-
-
 SOUND_NIC = 6.25e9
 """Bytes/s of an adapter of the study's cluster, 12.5e9, behind its 2:1 core."""
 SLOW_NIC = 1e9
@@ -327,25 +301,6 @@ def test_the_storage_waits_for_who_is_slow(slow_adapter: Path, tmp_path: Path) -
     assert storage.load_s((0, 1, 2)) == pytest.approx(2 * read_s, rel=1e-2)
     assert storage.load_s((0, 1, 3)) == pytest.approx(read_s + passed_s, rel=1e-2)
     assert storage.load_s((3, 4, 5)) == pytest.approx(2 * passed_s, rel=1e-2)
-
-
-def test_a_run_is_faster_once_the_slow_one_has_gone(slow_adapter: Path, tmp_path: Path) -> None:
-    """Its group dies for good in the second step, and a sound one in the control."""
-    took_s, simulated = {}, 0
-    for gone in (3, 5):
-        changes = ["strategy.name=replica-drop", "job.steps=20", "job.compute_jitter=0"]
-        changes += traced(tmp_path, f"100,group-{gone},hardware,,,1000000")
-        scenario = load_scenario("spare-sound", on_slow(slow_adapter, *changes))
-        record = alike(scenario, rel=1e-9)
-        took_s[gone], simulated = record["time_s"], record["simulated_steps"]
-    rings = durations_of(scenario).rings
-    assert rings is not None
-    slow_s, sound_s = (
-        rings.sync_s(StepShares(tuple(group for group in range(8) if group != gone)))
-        for gone in (5, 3)
-    )
-    steps = (took_s[5] - took_s[3]) / (slow_s - sound_s)
-    assert steps == pytest.approx(simulated - 1, rel=1e-9)
 
 
 def test_nothing_is_simulated_where_all_are_alike() -> None:

@@ -8,7 +8,6 @@ from math import inf
 import pytest
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
-from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,19 +102,6 @@ def test_it_saves_sooner_the_more_certain_a_restart_is(
             assert sooner[down + 1] <= sooner[down]
     beyond = first_due_s(policy, len(law) + 5)
     assert beyond >= sooner[-1]
-
-
-@pytest.mark.parametrize(("scheme", "redundancy"), [("spare", 2), ("spare", 9), ("replication", 3)])
-def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
-    scheme: str, redundancy: int
-) -> None:
-    law = build_strategy(scheme, 201, redundancy).forces_restart()
-    policy = FollowingHazard(58.8, 3600.0, 201, steady(1 / 60_000), law)
-    # A scheme masks the first r - 1 failures, whichever it is.
-    assert all(first_due_s(policy, down) == float("inf") for down in range(redundancy - 1))
-    sooner = [first_due_s(policy, down) for down in range(redundancy - 1, 60)]
-    assert sooner == sorted(sooner, reverse=True)
-    assert sooner[-1] < 86_400.0
 
 
 def test_it_follows_a_rate_that_falls() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract
 from faultline.strategies import bamboo
 from faultline.strategies.base import Continue, Hit, StepPlan, WipeOut
@@ -15,7 +12,6 @@ from faultline.strategies.job_shape import loses_a_share
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.helpers import replayed
 from tests.strategies.helpers import built
 
 EIGHT = {"stages": 8, "layers": 32}
@@ -98,33 +94,6 @@ def test_nor_does_a_restart_go_on_with_fewer(scheme: str) -> None:
         assert strategy.plan().members == left
         refused_degree = scheme == "ntp"
         assert strategy.states_refused - before == refused_degree + (not left)
-
-
-def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
-    """Whole groups fail, each back 1,000 s later: where two of two are needed, none goes alone."""
-    changes = [
-        "job.groups=2",
-        "job.gpus=16",
-        "job.steps=40",
-        "job.compute_jitter=0",
-        "strategy.name=dp-drop",
-        "failures.mtbf_s=600",
-        "rejoin.repair_s=1000",
-        "times.restart_s=10",
-        "~restart.readers",
-        "~times.all_reduce_per_group_s",
-        "times.all_reduce_s=1",
-        "times.checkpoint_write_s=1",
-    ]
-    resolved = resolve(load_scenario("spare-sound", changes))
-    waited_s = []
-    for least in (1, 2):
-        job, scheme = resolved.job(1), resolved.strategy()
-        scheme.shape = replace(scheme.shape, least_groups=least)
-        progress = replayed(job, scheme)
-        waited_s.append(progress.seconds["restart"])
-        assert (progress.seconds["degraded"] > 0.0) == (least == 1)
-    assert waited_s[1] > waited_s[0] + 900
 
 
 def holders_of(members: list[int]) -> list[set[int]]:

@@ -23,9 +23,10 @@ from faultline.strategies.nonuniform.throughput import (
 from faultline.strategies.ntp import NtpPw
 from faultline.strategies.recovery import Move
 from faultline.strategies.registry import build_strategy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.strategies.helpers import options_of
 
 GPUS = 256
@@ -117,7 +118,7 @@ def test_a_job_of_which_nothing_is_left_has_no_group_to_work_with(scheme: Scheme
     scheme=st.sampled_from(Scheme),
     pod=st.integers(0, 12),
 )
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_the_batch_is_that_of_the_placement_study(
     counts: list[int], scheme: Scheme, pod: int
 ) -> None:
@@ -149,7 +150,7 @@ def test_the_batch_is_that_of_the_placement_study(
 
 
 @given(counts=st.lists(st.integers(0, 3), min_size=16, max_size=48), pod=st.integers(1, 12))
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_every_domain_has_one_place_and_hit_ones_are_in_their_replica(
     counts: list[int], pod: int
 ) -> None:

@@ -13,9 +13,10 @@ from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
 from faultline.strategies.recovery import Communicators, Move
 from faultline.strategies.rerouted_schedule import SplitBackward, Techniques, rerouted
 from faultline.testing import check_scheme
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.simulator.pattern.test_activity_graph import longest_path, step
 from tests.strategies import helpers
 
@@ -29,7 +30,7 @@ def time_of(
     return rerouted(tuple(loads), micro_batches, 2 / 3, allowed).time
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(
     stages=st.integers(1, 12), more=st.integers(0, 20), pipelines=st.integers(2, 12), data=st.data()
 )
@@ -133,7 +134,7 @@ def _is_possible(
     return whole in reached
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(
     stages=st.integers(1, 5),
     more=st.integers(0, 6),
@@ -212,7 +213,7 @@ def test_a_lost_node_costs_a_micro_batch_where_sound_steps_follow_the_same_sched
     assert paper.plan().pace == 1.0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 @given(
     groups=st.integers(2, 8),
     stages=st.integers(1, 8),

@@ -11,8 +11,10 @@ from faultline.strategies.base import Continue, StepPlan, Verdict, WipeOut
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.registry import build_strategy
 from faultline.strategies.replication import Replication
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 
 def replication(groups: int, degree: int, **options: Any) -> Replication:
@@ -106,7 +108,7 @@ def test_the_gradients_of_the_survivors_are_those_of_all_types(
     failing=st.lists(st.integers(0, 29), unique=True, max_size=12),
     returning=st.sets(st.integers(0, 29)),
 )
-@settings(max_examples=200, deadline=None)
+@examples(2)
 def test_a_scheme_forgets_the_failures_of_groups_that_return(
     scheme: str, failing: list[int], returning: set[int]
 ) -> None:
@@ -126,13 +128,3 @@ def test_a_scheme_forgets_the_failures_of_groups_that_return(
     assert fresh.plan() == plan
     if scheme == "spare":
         assert plan.stacks >= ceil(30 / (30 - len(left)))
-
-
-def test_a_controller_that_sees_one_failure_at_a_time_drops_all_that_are_down() -> None:
-    from faultline.strategies.replication import Replication
-
-    strategy = Replication(12, 3, Replication.Options(controller_sees="lowest"))
-    for group in (1, 4, 9):
-        strategy.on_failures([group])
-    strategy.on_return([4])
-    assert set(strategy.plan().members) == set(range(12)) - {1, 9}

@@ -166,9 +166,3 @@ def test_wrong_requests_are_told_in_one_line(
     setting = Setting(3, 1e6, [[0, 1], [2]], Hop(1e-6, 1e9))
     with pytest.raises(CollectiveError, match=printed):
         schedule_of(collective, algorithm_of(collective, algorithm), setting)
-
-
-def test_domains_of_a_hierarchy_are_alike_and_rings_come_first() -> None:
-    with pytest.raises(ValueError, match="equally many"):
-        HierarchicalAllReduce(3, 1e6, [[0, 1], [2]])
-    assert algorithm_of("all-reduce", None) == "ring"

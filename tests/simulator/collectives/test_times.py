@@ -188,14 +188,6 @@ def test_what_limits_a_collective_is_counted(
         assert probe_collective(path, collective, algorithm, size, ranks).limited_by == limit
 
 
-def test_an_edited_platform_is_measured_anew(four_servers: Path, tmp_path: Path) -> None:
-    half = edited(four_servers, tmp_path / "half.xml", 'th="450GBps"', 'th="225GBps"', 32)
-    fast, slow = (
-        probe_collective(path, "all-gather", "ring", 1e9, 8) for path in (four_servers, half)
-    )
-    assert slow.time_s == pytest.approx(2 * fast.time_s, rel=0.01)
-
-
 def test_too_many_ranks_are_refused(four_servers: Path) -> None:
     with pytest.raises(PlatformError, match="has 32 GPUs: 33 ranks are too many"):
         probe_collective(four_servers, "all-reduce", "ring", 1e6, 33)

@@ -13,7 +13,6 @@ from faultline.simulator.failures.distributions import Exponential, Weibull
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.failures.trace import Trace
-from faultline.simulator.job import Job
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate
@@ -22,23 +21,9 @@ from faultline.strategies.registry import build_strategy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.simulator.helpers import NEVER_S, SOUND, STUDY, Scripted, replayed, small_job
+from tests.simulator.helpers import NEVER_S, Scripted, small_job
 
 STUDY_S = Weibull.from_mean(0.78, 60_000.0)
-
-
-def test_renewal_counts_from_the_failure_and_from_detection_counts_from_its_notice() -> None:
-    """Intervals 50, 30; the failure at 50 is noticed at 64: the next comes at 80, or at 94."""
-    clocks = {
-        rule: RenewalClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
-        for rule in ("renewal", "from-detection")
-    }
-    for clock in clocks.values():
-        assert clock.next_failure_s == [50.0]
-        clock.take(0, 64.0)
-        assert clock.hits == 1
-    assert clocks["renewal"].next_failure_s == [80.0]
-    assert clocks["from-detection"].next_failure_s == [94.0]
 
 
 @pytest.mark.parametrize("rule", ["renewal", "from-detection"])
@@ -89,48 +74,6 @@ def test_the_kth_interval_of_a_group_does_not_depend_on_what_others_did(
     for group in sorted(order):
         sorted_.take_at_occurrence(group)
     assert mixed.next_failure_s == sorted_.next_failure_s
-
-
-def test_streams_differ_by_seed_purpose_and_component() -> None:
-    named = [
-        (seed, purpose, index) for seed in (0, 1) for purpose in Purpose for index in (0, 1, 2)
-    ]
-    first = {name: float(stream(*name).random()) for name in named}
-    assert len(set(first.values())) == len(named)
-    assert first == {name: float(stream(*name).random()) for name in named}
-
-
-class Recording:
-    """A distribution that remembers what it handed out, by stream in order of first use."""
-
-    mean_s, variance_s2 = STUDY_S.mean_s, STUDY_S.variance_s2
-
-    def __init__(self) -> None:
-        self.handed_out: dict[int, list[float]] = {}
-        self._keep = []
-
-    def sample(self, rng, size):
-        self._keep.append(rng)
-        drawn = STUDY_S.sample(rng, size)
-        self.handed_out.setdefault(id(rng), []).extend(drawn)
-        return drawn
-
-
-@pytest.mark.parametrize("rules", [SOUND, STUDY])
-def test_all_schemes_have_the_same_intervals(rules) -> None:
-    handed_out = []
-    for name, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3)):
-        failures = Recording()
-        job: Job = small_job(
-            failures, rules, groups=12, steps=10**6, compute_s=64.0, time_limit_s=400_000.0
-        )
-        progress = replayed(job, build_strategy(name, 12, redundancy))
-        assert progress.hits > 24
-        handed_out.append(list(failures.handed_out.values()))
-    for group in range(12):
-        shortest = min(len(of_scheme[group]) for of_scheme in handed_out)
-        starts = {tuple(of_scheme[group][:shortest]) for of_scheme in handed_out}
-        assert len(starts) == 1
 
 
 def test_under_renewal_all_schemes_see_failures_at_the_very_same_moments() -> None:

@@ -91,14 +91,6 @@ def test_what_is_not_positive_and_finite_is_refused_by_name(value: float, good: 
         Weibull.from_mean(value, good)
 
 
-@given(shape=positive, scale_s=positive, mean_s=positive)
-def test_a_repr_makes_the_same_distribution_again(
-    shape: float, scale_s: float, mean_s: float
-) -> None:
-    for one in (Weibull(shape, scale_s), Exponential(mean_s)):
-        assert eval(repr(one)) == one
-
-
 def test_one_seed_gives_one_sample() -> None:
     for one in ALL:
         first, again, other = (one.sample(np.random.default_rng(s), 8) for s in (3, 3, 4))

@@ -131,17 +131,6 @@ def test_the_same_gpus_fail_at_the_same_times_however_they_are_grouped(
     assert len(ours) > 10
 
 
-@given(seed=st.integers(0, 2**63), order=st.permutations(list(range(12)) * 3))
-def test_clocks_do_not_depend_on_the_order_of_questions(seed: int, order: list[int]) -> None:
-    mixed, sorted_ = (MIX.clocks(seed, "renewal") for _ in range(2))
-    for group in order:
-        mixed.take_at_occurrence(group)
-    for group in sorted(order):
-        sorted_.take_at_occurrence(group)
-    assert mixed.next_failure_s == sorted_.next_failure_s
-    assert mixed.events_by_cause == sorted_.events_by_cause
-
-
 def test_seeds_and_causes_have_streams_of_their_own() -> None:
     assert drawn(MIX, 1) != drawn(MIX, 2)
     assert drawn(MIX, 1) == drawn(MIX, 1)

@@ -82,26 +82,6 @@ def test_whole_heads_wait_for_the_fullest_rank() -> None:
     )
 
 
-@given(
-    tensor=st.integers(1, 31),
-    micro_batches=st.integers(1, 16),
-    speed=st.floats(1.0, 2.0),
-    efficiency=st.floats(0.1, 1.0),
-)
-def test_less_to_do_or_more_to_do_it_with_is_never_slower(
-    tensor: int, micro_batches: int, speed: float, efficiency: float
-) -> None:
-    machine = replace(SLOW, compute_efficiency=efficiency, scale_up=Hop(0.0, 1e15))
-
-    def seconds(ranks: int, batches: int, pace: float) -> float:
-        return iteration_time(TINY, Layout(2, 2, ranks), machine, 1, batches, speed=pace).total_s
-
-    here = seconds(tensor, micro_batches, speed)
-    assert seconds(tensor + 1, micro_batches, speed) <= here
-    assert seconds(tensor, micro_batches + 1, speed) > here
-    assert seconds(tensor, micro_batches, speed + 0.1) < here
-
-
 def domains_of(count: int, gpus: int) -> list[list[tuple[int, int]]]:
     """GPUs named by domain and position."""
     return [[(domain, position) for position in range(gpus)] for domain in range(count)]

@@ -85,15 +85,6 @@ def test_what_is_in_memory_is_where_the_peers_are(
         assert way == ("peers" if lost else "local")
 
 
-@given(protection=protections(), data=st.data())
-def test_a_further_loss_never_helps(protection: Protection, data: st.DataObject) -> None:
-    nodes = st.integers(0, protection.job.nodes - 1)
-    lost = data.draw(st.sets(nodes))
-    worse = lost | {data.draw(nodes)}
-    if protection.recovery(worse) is not None:
-        assert protection.recovery(lost) is not None
-
-
 @given(protection=protections())
 def test_peers_hold_the_same_part_or_each_others(protection: Protection) -> None:
     """REFT and just-in-time rebuild a part from those that have it too; GEMINI may take anyone."""
