@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies.ntp.throughput import (
+    batch_sequences,
+    packed,
+    unpacked,
+    worst_first,
+)
 from faultline.strategies.base import Hit, Strategy, WipeOut
 from faultline.strategies.nonuniform.job_plan import Damage, domains_in_places, packed_replicas
 from faultline.strategies.nonuniform.replica_plan import (
@@ -13,12 +19,6 @@ from faultline.strategies.nonuniform.replica_plan import (
     Scheme,
     pipeline_time,
     replica_plans,
-)
-from faultline.strategies.nonuniform.throughput import (
-    batch_sequences,
-    packed,
-    unpacked,
-    worst_first,
 )
 from faultline.strategies.ntp import NtpPw
 from faultline.strategies.recovery import Move

@@ -1,8 +1,7 @@
-"""Warm standbys: which group moves what, how many there are, and hot restarts in place."""
+"""Warm standbys: which group moves what, and hot restarts in place."""
 
 from __future__ import annotations
 
-from math import comb
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.runs.single_run import run
 from faultline.strategies.base import Continue, Hit, WipeOut
-from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
 from faultline.strategies.recovery import RESTART, RESTART_AS_IS, Move
 from faultline.strategies.registry import build_strategy, strategy_class
 from faultline.strategies.warm_standby import TAKEN_ROLE
@@ -42,19 +40,6 @@ def test_a_part_that_no_replica_has_is_a_restart() -> None:
 
 def test_it_keeps_the_contract() -> None:
     check_scheme(strategy_class("warm-standby"), groups=6)
-
-
-@pytest.mark.parametrize(("machines", "failures", "quantile"), [(128, 0.15, 0.99), (9, 4.0, 0.8)])
-def test_standbys_are_a_quantile_of_a_binomial(
-    machines: int, failures: float, quantile: float
-) -> None:
-    p, below, number = failures / machines, 0.0, -1
-    while below < quantile:
-        number += 1
-        below += comb(machines, number) * p**number * (1 - p) ** (machines - number)
-    assert standbys_for(machines, failures, quantile) == number
-    short = (1 - below) / (1 - (1 - p) ** machines)
-    assert excess_of_few(machines, failures, number, 10.0, 50.0) == pytest.approx(4 * short)
 
 
 JOB = {

@@ -15,6 +15,11 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.gemini.survival import (
+    loss_given_domains,
+    loss_given_nodes,
+    loss_in_window,
+)
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import JobLayout
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
@@ -22,11 +27,6 @@ from faultline.strategies.in_memory.reliability import (
     expected_wasted_time_s,
     gemini_recovery_bound,
     wasted_time_s,
-)
-from faultline.strategies.in_memory.survival import (
-    loss_given_domains,
-    loss_given_nodes,
-    loss_in_window,
 )
 
 LAYOUT = JobLayout(

@@ -19,7 +19,6 @@ from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import MovesOfMoreGroups, durations_of, recovery_prices
 from faultline.experiments.job.platform_files import (
     platform_file,
-    platform_in_cache,
     spec_of,
 )
 from faultline.experiments.job.protected import protect
@@ -29,6 +28,7 @@ from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.head_to_head.failures import FailureProcess
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
+from faultline.simulator.cache_folder import platform_in_cache
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
 from faultline.simulator.workload.memory import gpu_memory
@@ -304,7 +304,7 @@ def measure_job(
     file = platform_file(scenario)
     if edits:
         edited = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
-        file = platform_in_cache(xml_text(edited))
+        file = platform_in_cache(xml_text(edited).encode())
     platform = scenario.platform.model_copy(update={"file": str(file)})
     scenario = with_compute(scenario.model_copy(update={"platform": platform}))
     whole_state = scenario.job.model_copy(

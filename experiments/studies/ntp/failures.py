@@ -21,14 +21,14 @@ from faultline.experiments.studies.ntp.setting import (
     stream,
     study_job,
 )
-from faultline.strategies.nonuniform.replica_plan import Scheme
-from faultline.strategies.nonuniform.throughput import (
+from faultline.experiments.studies.ntp.throughput import (
     Counts,
     batch_sequences,
     packed,
     unpacked,
     worst_first,
 )
+from faultline.strategies.nonuniform.replica_plan import Scheme
 from numpy.typing import NDArray
 
 FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))

@@ -18,6 +18,7 @@ from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.ntp import failures
+from faultline.experiments.studies.ntp.iteration import iteration_time
 from faultline.experiments.studies.ntp.setting import (
     B200,
     BATCH_SEQUENCES,
@@ -28,7 +29,6 @@ from faultline.experiments.studies.ntp.setting import (
     study_job,
 )
 from faultline.simulator.failures.failure import Failure, Kind
-from faultline.simulator.workload.iteration import iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
 from faultline.strategies.nonuniform.replica_plan import Scheme
 

@@ -9,6 +9,7 @@ import pandas as pd
 from faultline.experiments.studies.base import Results
 from faultline.experiments.studies.ntp.failures import DOMAIN_SIZES
 from faultline.experiments.studies.ntp.setting import GPUS, study_job
+from faultline.experiments.studies.ntp.throughput import available_fraction
 from faultline.strategies.nonuniform.replica_plan import (
     Scheme,
     performance,
@@ -16,7 +17,6 @@ from faultline.strategies.nonuniform.replica_plan import (
     pipeline_time,
     replica_plan,
 )
-from faultline.strategies.nonuniform.throughput import available_fraction
 
 _TDP_W = 1200.0
 """Power of a GPU of GB200, in watts: a rack has the supply for all of its GPUs."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from faultline.strategies.takeover.published_oobleck import (
+from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
     BAMBOO_GLOBAL_S,
     BAMBOO_SLOWDOWN,
     START_S,

@@ -22,6 +22,15 @@ from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.oobleck_artifact.losses import LossRun, System, simulate
+from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
+    ARTIFACT_COSTS,
+    BAMBOO_REDUNDANT_SHARE,
+    LEAST_NODES,
+    MOST_NODES,
+)
+from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
+    SAMPLES_PER_S as SPEEDS_67B,
+)
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute, gpu_memory
@@ -31,13 +40,6 @@ from faultline.strategies.takeover.pipelines import (
     iteration_time,
     templates_needed,
 )
-from faultline.strategies.takeover.published_oobleck import (
-    ARTIFACT_COSTS,
-    BAMBOO_REDUNDANT_SHARE,
-    LEAST_NODES,
-    MOST_NODES,
-)
-from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S as SPEEDS_67B
 from faultline.strategies.takeover.templates import Template, TemplatePlanner
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure

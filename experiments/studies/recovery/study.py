@@ -16,8 +16,8 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.studies.base import Kind, Results, Row, Study
 from faultline.experiments.studies.data import published_value, read_rows
+from faultline.experiments.studies.recovery.standbys import excess_of_few, standbys_for
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
 from faultline.strategies.recovery import RESTART, SHRINK, rejoining
 from faultline.strategies.warm_standby import TAKEN_ROLE
 from matplotlib import pyplot as plt

@@ -10,10 +10,13 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies.oobleck_artifact import study
 from faultline.experiments.studies.oobleck_artifact.losses import System, simulate
+from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
+    SAMPLES_PER_S,
+    ArtifactCosts,
+)
 from faultline.experiments.studies.oobleck_artifact.study import (
     oobleck_times,
 )
-from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, ArtifactCosts
 
 COSTS = ArtifactCosts(10.0, 20.0, 100.0, 30.0, 5.0)
 

@@ -9,6 +9,13 @@ from math import comb
 
 import numpy as np
 import pytest
+from faultline.experiments.studies.ntp.throughput import (
+    available_fraction,
+    batch_sequences,
+    packed,
+    unpacked,
+    worst_first,
+)
 from faultline.strategies.nonuniform.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
@@ -17,13 +24,6 @@ from faultline.strategies.nonuniform.replica_plan import (
     pipeline_time,
     replica_plans,
     resharding_bytes,
-)
-from faultline.strategies.nonuniform.throughput import (
-    available_fraction,
-    batch_sequences,
-    packed,
-    unpacked,
-    worst_first,
 )
 from hypothesis import given
 from hypothesis import strategies as st

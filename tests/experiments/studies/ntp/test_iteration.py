@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from faultline.experiments.studies.ntp.iteration import Machine, iteration_time, stage_times
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.iteration import Machine, iteration_time, stage_times
 from faultline.simulator.workload.known_models import GPT3_175B
 from faultline.simulator.workload.layout import Layout, place, place_on_platform, stage_layers
 from faultline.simulator.workload.transformer import Transformer, WorkloadError

@@ -8,6 +8,12 @@ from math import exp
 
 import numpy as np
 import pytest
+from faultline.experiments.studies.gemini.survival import (
+    loss_given_domains,
+    loss_given_nodes,
+    loss_in_window,
+    loss_probability,
+)
 from faultline.strategies.in_memory import reliability
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.in_memory.reliability import (
@@ -16,12 +22,6 @@ from faultline.strategies.in_memory.reliability import (
     time_to_loss,
     wasted_time_s,
     weibull_failed_by,
-)
-from faultline.strategies.in_memory.survival import (
-    loss_given_domains,
-    loss_given_nodes,
-    loss_in_window,
-    loss_probability,
 )
 from hypothesis import given
 from hypothesis import strategies as st
