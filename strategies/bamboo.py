@@ -79,9 +79,6 @@ class Bamboo(PipelineScheme):
 
     name: ClassVar[str] = "bamboo"
     summary: ClassVar[str] = "Bamboo: the node before a lost one does its work as well"
-    title: ClassVar[str] = "Bamboo"
-    colour: ClassVar[str | None] = "#DDBB11"
-    marker: ClassVar[str | None] = "X"
     Options: ClassVar[type[StrategyOptions]] = BambooOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("local-rendezvous", "re-form")
 

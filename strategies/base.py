@@ -219,15 +219,6 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    title: ClassVar[str] = ""
-    """Its published name, such as "SPARe"; by default `name`. Subclasses do not inherit `title`,
-    `legend`, `colour` and `marker`, because two schemes would look the same in figures."""
-    legend: ClassVar[str] = ""
-    """Label in legends of a job under the scheme; by default the title."""
-    colour: ClassVar[str | None] = None
-    """Its colour in all figures, as ``#RRGGBB``; None: derived from its name."""
-    marker: ClassVar[str | None] = None
-    """Its marker in all figures, by matplotlib's name; None: derived from its name."""
     approximate: ClassVar[bool] = False
     """Whether its gradients differ from those of a run without failures."""
     protections: ClassVar[tuple[str, ...]] = ("reft",)

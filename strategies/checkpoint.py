@@ -16,10 +16,6 @@ class Checkpoint(Strategy):
 
     name: ClassVar[str] = "checkpoint"
     summary: ClassVar[str] = "Checkpoint and restart only: no redundancy"
-    title: ClassVar[str] = "checkpoint"
-    legend: ClassVar[str] = "checkpoint only"
-    colour: ClassVar[str | None] = "#555555"
-    marker: ClassVar[str | None] = "^"
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft", "just-in-time")
 

@@ -135,9 +135,6 @@ class Mecefo(PipelineScheme):
 
     name: ClassVar[str] = "mecefo"
     summary: ClassVar[str] = "MeCeFO: a neighbour in the pipeline takes over a failed node's stage"
-    title: ClassVar[str] = "MeCeFO"
-    colour: ClassVar[str | None] = "#EEBB66"
-    marker: ClassVar[str | None] = "P"
     approximate: ClassVar[bool] = True
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")

@@ -206,9 +206,6 @@ class Ntp(RestartingReplicas):
 
     name: ClassVar[str] = "ntp"
     summary: ClassVar[str] = "NTP: restarts with damaged replicas at lower tensor parallelism"
-    title: ClassVar[str] = "NTP"
-    colour: ClassVar[str | None] = "#229999"
-    marker: ClassVar[str | None] = "D"
     scheme: ClassVar[Scheme] = Scheme.NTP
 
 
@@ -217,9 +214,6 @@ class NtpPw(RestartingReplicas):
 
     name: ClassVar[str] = "ntp-pw"
     summary: ClassVar[str] = "NTP-PW: NTP with more power for the GPUs of damaged replicas"
-    title: ClassVar[str] = "NTP-PW"
-    colour: ClassVar[str | None] = "#448855"
-    marker: ClassVar[str | None] = "d"
     scheme: ClassVar[Scheme] = Scheme.NTP_PW
 
 
@@ -239,7 +233,4 @@ class DpDrop(RestartingReplicas):
 
     name: ClassVar[str] = "dp-drop"
     summary: ClassVar[str] = "DP-DROP: restarts without the replicas that have broken GPUs"
-    title: ClassVar[str] = "DP-DROP"
-    colour: ClassVar[str | None] = "#662266"
-    marker: ClassVar[str | None] = "v"
     scheme: ClassVar[Scheme] = Scheme.DP_DROP

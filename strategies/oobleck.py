@@ -34,9 +34,6 @@ class Oobleck(PipelineScheme):
 
     name: ClassVar[str] = "oobleck"
     summary: ClassVar[str] = "Oobleck: pipelines re-formed from templates, no checkpoint loaded"
-    title: ClassVar[str] = "Oobleck"
-    colour: ClassVar[str | None] = "#CC88FF"
-    marker: ClassVar[str | None] = "<"
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("re-form",)
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:

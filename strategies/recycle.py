@@ -74,9 +74,6 @@ class Recycle(PipelineScheme):
 
     name: ClassVar[str] = "recycle"
     summary: ClassVar[str] = "ReCycle: a lost stage's micro-batches go to its peers, into bubbles"
-    title: ClassVar[str] = "ReCycle"
-    colour: ClassVar[str | None] = "#3C0000"
-    marker: ClassVar[str | None] = "*"
     Options: ClassVar[type[StrategyOptions]] = RecycleOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
 

@@ -53,9 +53,6 @@ class ReplicaDrop(Strategy):
 
     name: ClassVar[str] = "replica-drop"
     summary: ClassVar[str] = "Replica drop: lost replicas leave, the step is redone, they catch up"
-    title: ClassVar[str] = "replica drop"
-    colour: ClassVar[str | None] = "#2409AA"
-    marker: ClassVar[str | None] = "8"
     protections: ClassVar[tuple[str, ...]] = ("just-in-time",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
     readmits: ClassVar[bool] = True

@@ -57,10 +57,6 @@ class Replication(Strategy):
 
     name: ClassVar[str] = "replication"
     summary: ClassVar[str] = "Replication: sets of r groups compute the same data"
-    title: ClassVar[str] = "replication"
-    legend: ClassVar[str] = "replication + checkpoint"
-    colour: ClassVar[str | None] = "#D55E00"
-    marker: ClassVar[str | None] = "s"
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft")
     Options: ClassVar[type[StrategyOptions]] = ReplicationOptions
 

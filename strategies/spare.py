@@ -51,10 +51,6 @@ class Spare(Strategy):
 
     name: ClassVar[str] = "spare"
     summary: ClassVar[str] = "SPARe: r stacked shard types per group, reordered around failures"
-    title: ClassVar[str] = "SPARe"
-    legend: ClassVar[str] = "SPARe + checkpoint"
-    colour: ClassVar[str | None] = "#0072B2"
-    marker: ClassVar[str | None] = "o"
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft")
     Options: ClassVar[type[StrategyOptions]] = SpareOptions
 

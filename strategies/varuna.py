@@ -42,9 +42,6 @@ class Varuna(PipelineScheme):
 
     name: ClassVar[str] = "varuna"
     summary: ClassVar[str] = "Varuna: restart from a checkpoint with the nodes that are left"
-    title: ClassVar[str] = "Varuna"
-    colour: ClassVar[str | None] = "#AA2222"
-    marker: ClassVar[str | None] = ">"
     protections: ClassVar[tuple[str, ...]] = ("storage",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     repairs_wait_for_restart: ClassVar[bool] = True

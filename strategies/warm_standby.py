@@ -39,9 +39,6 @@ class WarmStandby(Strategy):
 
     name: ClassVar[str] = "warm-standby"
     summary: ClassVar[str] = "Warm standby: a waiting machine takes a failed one's role and state"
-    title: ClassVar[str] = "warm standby"
-    colour: ClassVar[str | None] = "#785AFF"
-    marker: ClassVar[str | None] = "H"
     protections: ClassVar[tuple[str, ...]] = ("reft", "gemini")
     tracks_components: ClassVar[bool] = True
     needs_standbys: ClassVar[bool] = True

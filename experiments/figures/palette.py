@@ -1,8 +1,7 @@
 """The look and the name of each scheme, the same in every figure, table and text.
 
-The class of a scheme defines them (`strategies.base.Strategy`: `title`, `legend`, `colour`,
-`marker`). Otherwise they follow from the scheme's name alone, so that they do not depend on other
-schemes.
+Those of shipped schemes stand here. Those of other schemes follow from the scheme's name alone, so
+that they do not depend on other schemes.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from faultline.strategies.registry import all_strategies
 
@@ -43,20 +42,41 @@ class LineLook:
         return {**named, "label": self.label}
 
 
+class _Shipped(NamedTuple):
+    """The look of a shipped scheme."""
+
+    title: str  # Its published name.
+    colour: str
+    marker: str
+    legend: str = ""  # Its label in legends, if that is not the title.
+
+
+_SHIPPED = {
+    "checkpoint": _Shipped("checkpoint", "#555555", "^", "checkpoint only"),
+    "replication": _Shipped("replication", "#D55E00", "s", "replication + checkpoint"),
+    "spare": _Shipped("SPARe", "#0072B2", "o", "SPARe + checkpoint"),
+    "replica-drop": _Shipped("replica drop", "#2409AA", "8"),
+    "warm-standby": _Shipped("warm standby", "#785AFF", "H"),
+    "ntp": _Shipped("NTP", "#229999", "D"),
+    "ntp-pw": _Shipped("NTP-PW", "#448855", "d"),
+    "dp-drop": _Shipped("DP-DROP", "#662266", "v"),
+    "recycle": _Shipped("ReCycle", "#3C0000", "*"),
+    "mecefo": _Shipped("MeCeFO", "#EEBB66", "P"),
+    "bamboo": _Shipped("Bamboo", "#DDBB11", "X"),
+    "oobleck": _Shipped("Oobleck", "#CC88FF", "<"),
+    "varuna": _Shipped("Varuna", "#AA2222", ">"),
+}
+
+
 def look_of(scheme: str) -> LineLook:
     """Return the look of a scheme by its name, which need not be registered."""
-    # Inherited attributes do not count: a derived scheme has its own look.
-    stated: dict[str, Any] = dict(vars(all_strategies().get(scheme, object)))
+    if shipped := _SHIPPED.get(scheme):
+        return LineLook(shipped.legend or shipped.title, shipped.colour, shipped.marker)
     number = int.from_bytes(sha256(scheme.encode()).digest()[:8], "big")
     number, colour = divmod(number, len(FREE_COLOURS))
     number, dashes = divmod(number, len(_FREE_DASHES))
-    own_colour = stated.get("colour")
-    return LineLook(
-        stated.get("legend") or stated.get("title") or scheme,
-        own_colour or FREE_COLOURS[colour],
-        stated.get("marker") or FREE_MARKERS[number % len(FREE_MARKERS)],
-        "-" if own_colour else _FREE_DASHES[dashes],
-    )
+    marker = FREE_MARKERS[number % len(FREE_MARKERS)]
+    return LineLook(scheme, FREE_COLOURS[colour], marker, _FREE_DASHES[dashes])
 
 
 def looks_of_schemes(schemes: Iterable[str]) -> dict[str, LineLook]:
@@ -67,5 +87,5 @@ def looks_of_schemes(schemes: Iterable[str]) -> dict[str, LineLook]:
 def title_of(scheme: str, star: bool = False) -> str:
     """Return a scheme's published name; with `star`, approximate ones have an asterisk."""
     cls = all_strategies().get(scheme)
-    title = vars(cls).get("title") or scheme if cls else scheme
-    return f"{title}*" if star and cls and cls.approximate else str(title)
+    title = _SHIPPED[scheme].title if scheme in _SHIPPED else scheme
+    return f"{title}*" if star and cls and cls.approximate else title
