@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 
 from faultline.platforms import xml_names
 from faultline.platforms.platform_data import Hop, Platform
@@ -112,6 +112,8 @@ def bisection(platform: Platform) -> Bisection | None:
         [gpu.name for domain in part for gpu in domain]
         for part in (domains[:middle], domains[middle:])
     ]
+    if platform.is_foreign:
+        return _bisection_of_routes(platform, *map(frozenset, halves))
     network = set(network_switches(platform))
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(("first half", "second half"))
@@ -137,9 +139,74 @@ def bisection(platform: Platform) -> Bisection | None:
     return Bisection(float(flow), min(totals))
 
 
+_MOST_GPUS_BISECTED = 4096
+
+
+def _bisection_of_routes(
+    platform: Platform, first: frozenset[str], second: frozenset[str]
+) -> Bisection | None:
+    """Return the maximum flow from one half to the other over the links of their routes.
+
+    A flow may change between routes that share a link. None if there are too many GPUs.
+    """
+    import networkx as nx
+
+    if len(platform.gpus) > _MOST_GPUS_BISECTED:
+        return None
+    routes = list(_routes_between(platform, first, second))
+    capacities = _capacities_each_way(platform, routes, _routes_between(platform, second, first))
+    graph: nx.DiGraph[tuple[str, str]] = nx.DiGraph()
+    source, sink = ("end", "first half"), ("end", "second half")
+    graph.add_nodes_from((source, sink))
+    for link, capacity in capacities.items():
+        graph.add_edge(("into", link), ("out of", link), capacity=capacity)
+    for _, links in routes:
+        graph.add_edge(source, ("into", links[0]))
+        graph.add_edge(("out of", links[-1]), sink)
+        graph.add_edges_from(
+            (("out of", one), ("into", next_one)) for one, next_one in pairwise(links)
+        )
+    ports = {links[0] for _, links in routes}, {links[-1] for _, links in routes}
+    flow = nx.maximum_flow_value(graph, source, sink)
+    return Bisection(float(flow), min(sum(map(capacities.__getitem__, each)) for each in ports))
+
+
+_Routes = Iterable[tuple[str, tuple[str, ...]]]
+"""The source of each route, and its links."""
+
+
+def _routes_between(platform: Platform, starts: frozenset[str], ends: frozenset[str]) -> _Routes:
+    for start in sorted(starts):
+        for end, links in platform.flow_routes.get(start, ()):
+            if end in ends:
+                yield start, links
+
+
+def _capacities_each_way(platform: Platform, routes: _Routes, back: _Routes) -> dict[str, float]:
+    """Return the bandwidth of each link for the flows of routes, with equal flows on those back.
+
+    Flows of both directions share a link, unless it is split. A fat pipe limits each flow: it
+    counts once for each GPU that sends over it.
+    """
+    both_ways = {link for _, links in back for link in links}
+    senders: dict[str, set[str]] = {}
+    for start, links in routes:
+        for link in links:
+            senders.setdefault(link, set()).add(start)
+    capacities = {}
+    for name, starts in senders.items():
+        known = platform.links[name]
+        if known.sharing == "FATPIPE":
+            share = float(len(starts))
+        else:
+            share = 0.5 if name in both_ways else 1.0
+        capacities[name] = share * known.bandwidth_bytes_per_s
+    return capacities
+
+
 def storage_rates(platform: Platform) -> StorageRates | None:
     """Return the rates of the file system, or None if the platform has no storage."""
-    if platform.storage is None:
+    if platform.storage is None or not platform.gpus:
         return None
     gpu = platform.gpu_names[0]
     reads = platform.route(platform.storage, gpu).links

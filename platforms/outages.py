@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from faultline.platforms import xml_names
+from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
 from faultline.platforms.platform_data import Hop, Platform
 
@@ -50,7 +51,10 @@ def outage_of(platform: Platform, parts: Iterable[str]) -> Outage:
 
     NVLink lets the GPUs of a scale-up domain share all its adapters. Each domain gets a share of a
     switch's uplinks, in proportion to its adapters below the switch.
+
+    Raises PlatformError if the switches and cables of the platform are unknown.
     """
+    _check_known(platform)
     return _paths_of(platform).outage(set(parts))
 
 
@@ -58,8 +62,10 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
     """Return how many GPUs a failed leaf switch cuts off; 0 if all have another path.
 
     Each leaf switch cuts off this many consecutive GPUs; the last one may cut off fewer. The
-    result is None if a leaf switch breaks this rule.
+    result is None if a leaf switch breaks this rule, or if the switches are unknown.
     """
+    if platform.is_foreign:
+        return None
     levels = switch_levels(platform)
     paths = _paths_of(platform)
     numbers = {name: number for number, name in enumerate(platform.gpu_names)}
@@ -107,7 +113,11 @@ def links_of_component(platform: Platform, level: str, number: int) -> tuple[str
 
     The level is "nvlink", "pcie" or "adapter" of a GPU, "switch" or "cable". Switches are counted
     from the leaf switches up, cables between switches by name.
+
+    Raises PlatformError if the switches and cables of the platform are unknown.
     """
+    if level in ("nvlink", "pcie", "adapter", "cable", "switch"):
+        _check_known(platform)
     if level in ("nvlink", "pcie", "adapter"):
         gpu = platform.gpus[number // platform.gpus_per_rank].name
         return _links_of_gpu(platform.edges[gpu], switch_levels(platform), level)
@@ -119,6 +129,15 @@ def links_of_component(platform: Platform, level: str, number: int) -> tuple[str
     switches = tuple(switch_levels(platform))
     hops = platform.edges[switches[number % len(switches)]]
     return tuple(sorted({link for _, cable in hops for link in cable}))
+
+
+def _check_known(platform: Platform) -> None:
+    if platform.is_foreign:
+        raise PlatformError(
+            "its switches and cables are unknown, so only failures of GPUs, hosts and domains can "
+            "be simulated; describe the cluster in a spec for faultline platform generate",
+            str(platform.path),
+        )
 
 
 def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict[str, float]:

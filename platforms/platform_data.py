@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +39,38 @@ class GpuHost:
     def server(self) -> int:
         """Number of its server; a domain is one server if the file names none."""
         return self.domain if self.host < 0 else self.host
+
+
+_MOST_DIGITS = 15
+
+
+def gpu_host(
+    name: str, speed_flop_per_s: float, properties: Mapping[str, str], where: str
+) -> GpuHost:
+    """Return a GPU host with the place that its properties state."""
+    if speed_flop_per_s == 0:
+        raise PlatformError("is zero: it would never compute anything", f"{where}: speed")
+    if not 0 < speed_flop_per_s < inf:
+        raise PlatformError("is out of range: write it like 989Tf", f"{where}: speed")
+    return GpuHost(
+        name=name,
+        speed_flop_per_s=speed_flop_per_s,
+        domain=_whole(properties, xml_names.DOMAIN_PROPERTY, where),
+        position=_whole(properties, xml_names.POSITION_PROPERTY, where),
+        leaf=properties.get(xml_names.LEAF_PROPERTY, ""),
+        pod=_whole(properties, xml_names.POD_PROPERTY, where),
+        host=_whole(properties, xml_names.HOST_PROPERTY, where),
+        rack=_whole(properties, xml_names.RACK_PROPERTY, where),
+    )
+
+
+def _whole(properties: Mapping[str, str], key: str, where: str) -> int:
+    text = properties.get(key)
+    if text is None:
+        return -1
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise PlatformError(f"property {key!r} is {text!r}: write a whole number", where)
+    return int(text)
 
 
 @dataclass(frozen=True)
@@ -102,6 +136,9 @@ class Platform:
     """From each host, the hosts with an explicit flow route, and its links on switch cables."""
     roles: Mapping[str, str] = field(repr=False, default_factory=dict)
     """Role of every host: ``gpu``, ``memory``, ``disk``, ``storage``, ``controller``."""
+    is_foreign: bool = False
+    """Whether SimGrid reported the content, of a file that Faultline did not write: its switches
+    and cables are unknown, and `flow_routes` has SimGrid's routes."""
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
@@ -142,8 +179,9 @@ class Platform:
 
     @property
     def link_classes(self) -> dict[str, LinkClass]:
-        """Number and values of the links, by class."""
-        members = _grouped(self.links.values(), lambda link: link.link_class)
+        """Number and values of the links, by class; those of a foreign file by sharing policy."""
+        key = attrgetter("sharing" if self.is_foreign else "link_class")
+        members: dict[str, tuple[Link, ...]] = _grouped(self.links.values(), key)
         return {name: _summary(name, links) for name, links in sorted(members.items())}
 
     def route(self, source: str, destination: str) -> Route:
@@ -154,6 +192,8 @@ class Platform:
         PlatformError
             A host is not in the fabric, or there is no route.
         """
+        if self.is_foreign:
+            return self._reported_route(source, destination)
         for name in (source, destination):
             if name not in self.edges:
                 raise PlatformError(f"{name!r} has no cable in the fabric", str(self.path))
@@ -179,6 +219,14 @@ class Platform:
                     before[neighbour] = (point, cable)
                     heapq.heappush(queue, (costs[neighbour], neighbour))
         raise PlatformError(f"no route leads from {source!r} to {destination!r}", str(self.path))
+
+    def _reported_route(self, source: str, destination: str) -> Route:
+        for end, names in self.flow_routes.get(source, ()):
+            if end == destination:
+                return Route(tuple(self.links[name] for name in names))
+        raise PlatformError(
+            f"no route from {source!r} to {destination!r} was requested of SimGrid", str(self.path)
+        )
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, tuple[_Item, ...]]:

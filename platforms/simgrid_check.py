@@ -6,9 +6,6 @@ links.
 
 from __future__ import annotations
 
-import json
-import re
-import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,19 +14,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from faultline.platforms import xml_names
-from faultline.platforms.child_python import python_command
-from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
 from faultline.platforms.files import read_file
 from faultline.platforms.platform_data import Platform, Route
+from faultline.platforms.simgrid_process import run_in_simgrid
 from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
+from faultline.platforms.xml_tree import check_document_type
 
 Flow = tuple[str, str, float]
 """Source host, destination host, size in bytes."""
-
-_CONTEXT = ("Backtrace", "(the backtrace", "Configuration change", "Traceback", 'File "', "^", "~")
-_NOISE = re.compile(r"^\[.*?\]\s*(?:\[[^\]]*/(?:CRITICAL|ERROR|INFO)\]\s*)?")
 
 
 def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> int:
@@ -40,7 +34,7 @@ def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> int:
     PlatformError
         SimGrid rejects the platform, crashes, or takes longer than `timeout_s`.
     """
-    hosts: int = _run_child(path, [], timeout_s)["hosts"]
+    hosts: int = run_in_simgrid(path, {}, timeout_s)["hosts"]
     return hosts
 
 
@@ -51,38 +45,7 @@ def simulate_flows(
 
     Errors are those of `load_in_simgrid`.
     """
-    return cast("list[float]", _run_child(path, flows, timeout_s)["seconds"])
-
-
-def _run_child(path: str | Path, flows: Sequence[Flow], timeout_s: float) -> dict[str, Any]:
-    task = json.dumps({"platform": str(path), "flows": list(flows)})
-    try:
-        child = subprocess.run(
-            python_command("from faultline.platforms.simgrid_child import main; main()"),
-            input=task,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise PlatformError(f"SimGrid did not finish in {timeout_s:g} s", str(path)) from None
-    if child.returncode != 0:
-        raise PlatformError(
-            f"SimGrid rejects it: {_error_line(child.stderr, child.returncode)}", str(path)
-        )
-    result: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
-    return result
-
-
-def _error_line(errors: str, returncode: int) -> str:
-    lines = [_NOISE.sub("", line).strip() for line in errors.splitlines()]
-    messages = [line for line in lines if line and not line.startswith(_CONTEXT)]
-    # The error is the last line of a Python traceback, but the first line of SimGrid's messages.
-    is_traceback = "Traceback (most recent call last)" in errors
-    if not messages:
-        return f"it ended with status {returncode} and printed nothing"
-    return messages[-1] if is_traceback else messages[0]
+    return cast("list[float]", run_in_simgrid(path, {"flows": list(flows)}, timeout_s)["seconds"])
 
 
 _SIZE_BYTES = 1e9
@@ -138,21 +101,18 @@ def single_flow(path: str | Path) -> list[FlowCheck]:
     return checks
 
 
-_TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
-
-
-def check_report(path: str | Path) -> dict[str, Any]:
+def check_report(path: str | Path, gpu_hosts: str | None = None) -> dict[str, Any]:
     """Return the content of ``faultline platform check``, of a file that SimGrid loads.
 
     The report has counts, bandwidths in bytes/s and latencies in s, from the file's hosts, cables
     and links; None for parts that the platform does not have. ``differs_from_spec`` lists the
     differences from the spec in the file, and the effect of each on the measured phases of a job
-    (`platforms.spec_differences.Effect`).
+    (`platforms.spec_differences.Effect`). A file from elsewhere may have no GPUs; `gpu_hosts` is a
+    shell pattern of their names.
     """
-    platform = read_platform(path)
-    if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
-        raise PlatformError(f"has no document type, which SimGrid needs: add {_TYPE}", f"{path}:2")
-    simgrid_hosts = load_in_simgrid(path)
+    platform = read_platform(path, gpu_hosts, gpus_needed=False)
+    check_document_type(read_file(path, LARGEST_BYTES), str(path))
+    simgrid_hosts = len(platform.roles) if platform.is_foreign else load_in_simgrid(path)
     rates, differences = storage_rates(platform), spec_differences(platform)
     width = bisection(platform)
     racks = {gpu.rack for gpu in platform.gpus if gpu.rack >= 0}
@@ -176,6 +136,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
             "bandwidth_bytes_per_s": width.bandwidth_bytes_per_s,
             "of_full": width.bandwidth_bytes_per_s / (width.full_bytes_per_s or inf),
         },
+        "is_foreign": platform.is_foreign,
         "flow_routes": sum(map(len, platform.flow_routes.values())) or None,
         "storage": rates and asdict(rates),
         "simgrid_hosts": simgrid_hosts,

@@ -46,6 +46,8 @@ def platform_differences(
 ) -> list[Difference]:
     """Return the differences of a platform from another one, which the texts call `other`."""
     effects = _effects(expected) | _effects(platform)
+    # Names of a foreign file have no classes.
+    kind_of = (lambda _: "link") if platform.is_foreign else link_class
 
     def named(kind: str, names: Iterable[str]) -> dict[str, Effect]:
         return {f"{kind} {name}": effects.get(name, "none") for name in names}
@@ -58,7 +60,7 @@ def platform_differences(
         *_one_sided(*gpu_names, other),
         *_one_sided(*switches, other),
         *_one_sided(*links, other),
-        *_values(platform.links, expected.links, _LINK_VALUES, effects, other),
+        *_values(platform.links, expected.links, _LINK_VALUES, effects, other, kind_of),
         *_values(gpus, stated, _SPEED, dict.fromkeys(platform.gpu_names, "compute"), other),
         # Routes follow cables, so the place properties of a GPU have no effect.
         *_values(gpus, stated, _PLACE, {}, other),
@@ -84,9 +86,9 @@ _ORDER: tuple[Effect, ...] = ("network", "scale-up", "compute", "memory", "none"
 
 
 def _effects(platform: Platform) -> dict[str, Effect]:
-    """Return the largest effect of each host, switch and link that is on a cable."""
+    """Return the largest effect of each host, switch and link that is on a cable or route."""
     effects: dict[str, Effect] = {}
-    for name, hops in platform.edges.items():
+    for name, hops in (*platform.edges.items(), *platform.flow_routes.items()):
         for neighbour, cable in hops:
             effect = _effect_between(platform, name, neighbour)
             for part in (name, neighbour, *cable):
@@ -127,6 +129,7 @@ def _values(
     readers: Mapping[str, Callable[..., str]],
     effects: Mapping[str, Effect],
     other: str,
+    kind_of: Callable[[str], str] = link_class,
 ) -> list[Difference]:
     """Return a line for each class of parts and each value that differs, with the first part."""
     changed: dict[tuple[str, str, Effect], list[str]] = {}
@@ -136,10 +139,10 @@ def _values(
         for value, read in readers.items():
             actual, stated = read(parts[name]), read(expected[name])
             if actual != stated:
-                case = link_class(name), value, effects.get(name, "none")
+                case = kind_of(name), value, effects.get(name, "none")
                 text = f"{name}: {value} is {actual}, {other} says {stated}"
                 changed.setdefault(case, []).append(text)
-    numbers = Counter(map(link_class, expected))
+    numbers = Counter(map(kind_of, expected))
     lines = []
     for (kind, _, effect), texts in changed.items():
         more = f" ({len(texts)} of {numbers[kind]} {kind} differ)" if len(texts) > 1 else ""

@@ -6,6 +6,8 @@ edited or added link needs no property for its class.
 
 from __future__ import annotations
 
+import re
+
 ROOT_ZONE = "faultline"
 FABRIC_ZONE = "fabric"
 MANAGEMENT_ZONE = "management"
@@ -20,6 +22,9 @@ SPEC_PROPERTY_PREFIX = PROPERTY_PREFIX + "spec."
 """Prefix of the dotted key of a spec: ``faultline:spec.nic.bandwidth``."""
 GPUS_PER_RANK_PROPERTY = PROPERTY_PREFIX + "gpus_per_rank"
 """Number of the cluster's GPUs that a GPU host represents."""
+
+GPU_HOSTS_PROPERTY = PROPERTY_PREFIX + "gpu_hosts"
+"""Shell pattern of the names of GPU hosts, on the outermost zone of a file from elsewhere."""
 
 DOMAIN_PROPERTY = "domain"
 POSITION_PROPERTY = "position"
@@ -67,3 +72,9 @@ def spine_link(leaf: str, spine: str) -> str:
 def link_class(name: str) -> str:
     """Return the class of a link or the kind of a switch by its name."""
     return name.split("-", 1)[0]
+
+
+def in_order_of_numbers(name: str) -> list[tuple[str, int]]:
+    """Return a key that sorts ``node-2`` before ``node-10``."""
+    parts = re.findall(r"([^0-9]*)([0-9]{0,15})", name)
+    return [(text, int(digits or -1)) for text, digits in parts]

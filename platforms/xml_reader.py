@@ -2,7 +2,8 @@
 
 SimGrid ends the whole process at many mistakes, and hangs at others. This reader accepts all
 elements that `write_xml` writes: zones of hosts, routers, links, cables, and routes over cables of
-switches. `load_in_simgrid` then loads the file in SimGrid.
+switches. `load_in_simgrid` then loads the file in SimGrid. Files without the property that
+`write_xml` writes are read by `foreign_reader`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.files import read_file
-from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform
+from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform, gpu_host
 from faultline.platforms.units import exact_number
 from faultline.platforms.xml_tree import Element, check_elements, parse_xml
 
@@ -62,15 +63,28 @@ def parse_simgrid(text: str, units: dict[str, Fraction], example: str, where: st
     return float(number * units[unit])
 
 
-_MOST_DIGITS = 15
 _LONGEST_NAME = 200
 _SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
 LARGEST_BYTES = 2**28
 """More than the XML of a million hosts."""
 
 
-def read_platform(path: str | Path) -> Platform:
+_STAMP = f'"{xml_names.VERSION_PROPERTY}"'.encode()
+
+
+def read_platform(
+    path: str | Path, gpu_hosts: str | None = None, *, gpus_needed: bool = True
+) -> Platform:
     """Read a platform file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    gpu_hosts
+        Shell pattern of the names of GPU hosts, of a file that Faultline did not write.
+    gpus_needed
+        Whether such a file is refused if it has no GPUs.
 
     Raises
     ------
@@ -83,6 +97,16 @@ def read_platform(path: str | Path) -> Platform:
         content = read_file(path, LARGEST_BYTES)
     except OSError as error:
         raise PlatformError(f"cannot be read: {error.strerror}", where) from None
+    if _STAMP not in content:
+        # This imports the code that starts SimGrid.
+        from faultline.platforms.foreign_reader import read_foreign
+
+        return read_foreign(content, where, gpu_hosts, gpus_needed=gpus_needed)
+    if gpu_hosts is not None:
+        raise PlatformError(
+            f"is a file of Faultline, which names its GPUs: leave out the pattern {gpu_hosts!r}",
+            where,
+        )
     return platform_from_xml(content, where)
 
 
@@ -115,7 +139,7 @@ class _Reader:
         if not self.gpus:
             raise PlatformError(
                 f"has no GPU hosts: a GPU is a <host> with the property {xml_names.ROLE_PROPERTY} "
-                "= gpu, or whose name starts with gpu-",
+                "= gpu",
                 self.where,
             )
         edges, flow_routes = _RouteReader(self).edges()
@@ -174,28 +198,13 @@ class _Reader:
     def _host(self, element: Element, name: str) -> None:
         where = f"{element.place}: host {name!r}"
         properties = self._properties(element)
-        by_name = "gpu" if name.startswith("gpu-") else name
-        role = properties.get(xml_names.ROLE_PROPERTY, by_name)
+        role = properties.get(xml_names.ROLE_PROPERTY, name)
         self.roles[name] = role
-        # A list has the speeds of the host's power states; the first is the initial one.
-        text = element.attribute("speed").split(",")[0].strip()
+        text = element.attribute("speed")
         speed_flop_per_s = parse_simgrid(text, SPEED_UNITS, "989Tf", f"{where}: speed")
         if role != "gpu":
             return
-        if speed_flop_per_s == 0:
-            raise PlatformError("is zero: it would never compute anything", f"{where}: speed")
-        self.gpus.append(
-            GpuHost(
-                name=name,
-                speed_flop_per_s=speed_flop_per_s,
-                domain=_whole(properties, xml_names.DOMAIN_PROPERTY, where),
-                position=_whole(properties, xml_names.POSITION_PROPERTY, where),
-                leaf=properties.get(xml_names.LEAF_PROPERTY, ""),
-                pod=_whole(properties, xml_names.POD_PROPERTY, where),
-                host=_whole(properties, xml_names.HOST_PROPERTY, where),
-                rack=_whole(properties, xml_names.RACK_PROPERTY, where),
-            )
-        )
+        self.gpus.append(gpu_host(name, speed_flop_per_s, properties, where))
 
     def _link(self, element: Element, name: str) -> Link:
         where = f"{element.place}: link {name!r}"
@@ -214,15 +223,6 @@ class _Reader:
 
     def _host_of_role(self, role: str) -> str | None:
         return next((name for name, its_role in self.roles.items() if its_role == role), None)
-
-
-def _whole(properties: dict[str, str], key: str, where: str) -> int:
-    text = properties.get(key)
-    if text is None:
-        return -1
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise PlatformError(f"property {key!r} is {text!r}: write a whole number", where)
-    return int(text)
 
 
 _DIRECTIONS = ("UP", "DOWN", "NONE")

@@ -120,7 +120,28 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
     return document.children[0]
 
 
+_REASONS = {
+    "include": "it reads another file; copy its content to here",
+    **dict.fromkeys(
+        ("trace", "trace_connect"),
+        "it changes the platform over time; remove it, and describe failures in the scenario",
+    ),
+    **dict.fromkeys(("actor", "process"), "it starts code; remove it"),
+}
+
+
+_TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
+
+
+def check_document_type(content: bytes, where: str) -> None:
+    """Refuse a file without the document type that SimGrid's parser needs."""
+    if b"<!DOCTYPE platform" not in content:
+        raise PlatformError(f"has no document type, which SimGrid needs: add {_TYPE}", f"{where}:2")
+
+
 def _not_allowed(tag: str, inside: str, allowed: tuple[str, ...]) -> str:
+    if tag in _REASONS:
+        return f"<{tag}> is not allowed: {_REASONS[tag]}"
     listed = ", ".join(f"<{name}>" for name in allowed) or "nothing"
     if not inside:
         what = "a SimGrid platform" if allowed == _INSIDE[""] else "such a file"
@@ -175,7 +196,7 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "route": ("symmetrical", ("YES", "NO")),
     "zoneRoute": ("symmetrical", ("YES", "NO")),
 }
-_PRECISIONS = ("precision/timing", "precision/work-amount")
+PRECISIONS = ("precision/timing", "precision/work-amount")
 _COARSEST = 1e-3
 _MOST_CORES = 100_000
 
@@ -212,14 +233,11 @@ def _check_options(config: Element) -> None:
     for option in config.children:
         name, value = (option.attribute(key) for key in ("id", "value"))
         place = f"{option.place}: option {name!r}"
-        if name in _PRECISIONS:
-            if not _is_precision(value):
-                raise PlatformError(
-                    f"is {value!r}: write a number above 0, at most {_COARSEST:g}", place
-                )
+        if name in PRECISIONS:
+            check_precision(value, place)
         elif name not in ENGINE_CONFIGURATION:
             raise PlatformError(
-                f"is not allowed: remove it; allowed are {', '.join(_PRECISIONS)}", place
+                f"is not allowed: remove it; allowed are {', '.join(PRECISIONS)}", place
             )
         elif value != ENGINE_CONFIGURATION[name]:
             raise PlatformError(
@@ -228,8 +246,11 @@ def _check_options(config: Element) -> None:
             )
 
 
-def _is_precision(text: str) -> bool:
+def check_precision(text: str, place: str) -> None:
+    """Refuse a precision of SimGrid that is no number, or too coarse."""
     try:
-        return 0.0 < float(text) <= _COARSEST
+        is_fine = 0.0 < float(text) <= _COARSEST
     except ValueError:
-        return False
+        is_fine = False
+    if not is_fine:
+        raise PlatformError(f"is {text!r}: write a number above 0, at most {_COARSEST:g}", place)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from faultline.platforms.files import read_file, write_file
 
 _MOST_FILES = 10_000
 _MOST_BYTES = 10**9
@@ -19,6 +22,23 @@ def cache_directory() -> Path:
     """
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "faultline"
+
+
+def platform_in_cache(content: bytes) -> Path:
+    """Write a platform to the cache, and return the file; its name is a digest."""
+    path = cache_directory() / "platforms" / f"{hashlib.sha256(content).hexdigest()}.xml"
+    put_platform(path, content)
+    return path
+
+
+def put_platform(path: Path, content: bytes) -> None:
+    """Write a cached file only if its content differs, so that results of readers stay valid."""
+    with suppress(OSError):
+        if read_file(path, len(content)) == content:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, content)
+    keep_within_bounds(path.parent)
 
 
 def keep_within_bounds(

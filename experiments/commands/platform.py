@@ -23,7 +23,7 @@ from faultline.experiments.commands.output import (
     write_output,
 )
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import cluster_file
+from faultline.experiments.config.model_numbers import cluster_file, naming_gpus
 from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
 from faultline.platforms.errors import PlatformError, nearest
@@ -89,7 +89,7 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
 def execute_check(arguments: argparse.Namespace) -> None:
     """Print the contents of a platform, or its mistakes."""
     with waiting("loading it in SimGrid"):
-        report = check_report(arguments.file)
+        report = check_report(arguments.file, arguments.gpu_hosts)
     if arguments.json:
         print_json(report)
         return
@@ -104,21 +104,26 @@ def execute_draw(arguments: argparse.Namespace) -> None:
     from faultline.experiments.figures.platform_drawing import draw_platform
 
     check_figure(arguments.output)
+    platform = read_platform(arguments.file, arguments.gpu_hosts)
     with explained(f"-o {arguments.output}", "name a file that can be written"), waiting("drawing"):
-        draw_platform(read_platform(arguments.file), arguments.output)
+        draw_platform(platform, arguments.output)
     print_files(arguments, {arguments.output: str(arguments.output)})
 
 
 def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     plane, width = report["gpus_per_rank"], report["bisection"]
     racks = f", {counted(report['racks'], 'rack')}" if report["racks"] else ""
-    yield (
-        "GPUs",
+    gpus = (
         f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
         f"{counted(report['hosts'], 'host')}{racks}"
-        + (f"; each represents {plane:,}" if plane > 1 else ""),
+        + (f"; each represents {plane:,}" if plane > 1 else "")
     )
-    yield "switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())
+    yield "GPUs", gpus if report["gpus"] else "none: name their hosts by --gpu-hosts PATTERN"
+    if report["switches"]:
+        yield (
+            "switches",
+            ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items()),
+        )
     for name, links in report["links"].items():
         rates = _between(links["bandwidth_bytes_per_s"], rate_text)
         delays = _between(
@@ -136,9 +141,11 @@ def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f"{rate_text(width['bandwidth_bytes_per_s'])} each way between the halves of the "
             f"domains, {width['of_full']:.4g} of their adapters",
         )
-    else:
+    elif report["domains"] == 1:
         yield "bisection", "none: there is one domain"
-    if report["flow_routes"]:
+    if report["is_foreign"]:
+        yield "routing", "as SimGrid routes; switches and cables are unknown"
+    elif report["flow_routes"]:
         yield "routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"
     yield "storage", _storage_text(report["storage"])
     yield "SimGrid", f"loads its {report['simgrid_hosts']:,} hosts"
@@ -274,15 +281,18 @@ def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
         raise UserError(f"--bytes {arguments.bytes!r}: write a size from 1B to 1EB, like 1GB")
     if arguments.gpus is not None and arguments.gpus < 2:
         raise UserError(f"--gpus {arguments.gpus}: a collective needs at least 2 ranks")
-    return _platform(arguments.file, arguments.gpus), size_bytes
+    return _platform(arguments), size_bytes
 
 
-def _platform(name: str, ranks: int | None) -> Path:
+def _platform(arguments: argparse.Namespace) -> Path:
     """Return a platform XML; a shipped rail plane is generated with a group per rank."""
+    name = arguments.file
     if name in preset_names():
-        groups = ranks or load_preset(name).scale_up.domains
-        return generate_preset(name, groups, cache_directory() / "platforms")
-    return cluster_file(name, name)
+        groups = arguments.gpus or load_preset(name).scale_up.domains
+        path = generate_preset(name, groups, cache_directory() / "platforms")
+    else:
+        path = cluster_file(name, name)
+    return naming_gpus(path, arguments.gpu_hosts) if arguments.gpu_hosts else path
 
 
 def _seconds(time_s: float) -> str:

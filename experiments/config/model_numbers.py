@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
-from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable
+from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable, PlatformTable
+from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
@@ -39,6 +40,38 @@ def cluster_file(name: str, place: str = "") -> Path:
             f"shipped cluster ({', '.join(preset_names())})"
         )
     return path
+
+
+def cluster_of(table: PlatformTable) -> str:
+    """Return the cluster of a scenario: its ``platform.file``, or a copy that names the GPUs.
+
+    Raises UserError or PlatformError if ``platform.gpu_hosts`` does not fit the file.
+    """
+    if table.gpu_hosts is None:
+        return table.file
+    if table.file in preset_names():
+        raise UserError(
+            f"platform.gpu_hosts = {table.gpu_hosts!r}: {table.file} is a shipped cluster, whose "
+            "GPUs are known; leave the key out"
+        )
+    return str(naming_gpus(cluster_file(table.file), table.gpu_hosts))
+
+
+def naming_gpus(path: Path, gpu_hosts: str) -> Path:
+    """Return a copy of a platform XML in the cache that names its GPU hosts by a shell pattern."""
+    status = path.stat()
+    return _copy_naming_gpus(path, gpu_hosts, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _copy_naming_gpus(path: Path, gpu_hosts: str, _changed_ns: int, _size_bytes: int) -> Path:
+    from faultline.platforms.foreign_reader import with_gpu_hosts
+    from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
+    from faultline.simulator.cache_folder import platform_in_cache
+
+    # Mistakes are those of the file, not of the copy.
+    read_platform(path, gpu_hosts)
+    return platform_in_cache(with_gpu_hosts(read_file(path, LARGEST_BYTES), str(path), gpu_hosts))
 
 
 def spec_of_cluster(name: str) -> ClusterSpec | None:
@@ -84,18 +117,18 @@ _PRECISION = Precision(gradient_bytes=2.0)
 
 
 def numbers_of_model(
-    model: ModelTable, groups: int, cluster: str, stated: Mapping[str, Any]
+    model: ModelTable, groups: int, platform: PlatformTable, stated: Mapping[str, Any]
 ) -> dict[tuple[str, str], float]:
     """Return the numbers of a job that trains a model, by their keys.
 
-    `cluster` is its ``platform.file``, and `stated` are the stated tables of its scenario.
+    `platform` and `stated` are the table of its platform and the stated tables of its scenario.
     `job.step_times` simulates the time of its step.
 
     Raises UserError if the model does not fit the platform, or if a number is stated otherwise.
     Raises PlatformError if the platform is invalid.
     """
     try:
-        numbers = _numbers(model, groups, _spec(model, cluster))
+        numbers = _numbers(model, groups, _spec(model, cluster_of(platform), platform.file))
     except WorkloadError as error:
         raise UserError(f'model.name = "{model.name}": {error}') from error
     for path, value in numbers.items():
@@ -237,9 +270,9 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
 
 def _mean_peak_flop_per_s(scenario: Scenario, gpus: int) -> float:
     """Return the mean dense peak of the first GPUs of a scenario's platform."""
-    name = scenario.platform.file
+    name = cluster_of(scenario.platform)
     if name in preset_names():
-        return _spec(scenario.model, name).gpu.speed_flop_per_s
+        return _spec(scenario.model, name, name).gpu.speed_flop_per_s
     peaks = [gpu.speed_flop_per_s for gpu in platform_at(cluster_file(name)).gpus[:gpus]]
     return sum(peaks) / len(peaks)
 
@@ -287,12 +320,18 @@ def memory_of(job: ParallelJob) -> GpuMemory:
     )
 
 
-def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
+def _spec(model: ModelTable, cluster: str, stated: str) -> ClusterSpec:
+    """Return the spec of a cluster; `stated` is its name in the scenario."""
     spec = spec_of_cluster(cluster)
     if spec is None or (spec.plane is not None and spec.plane.domain_gpus is None):
         raise UserError(
-            f'model.name = "{model.name}": platform.file = "{cluster}" '
-            "has no scale-up domains; use a cluster of servers, such as hgx-h100, or state "
-            "plane.domain_gpus"
+            f'model.name = "{model.name}": platform.file = "{stated}" '
+            + (
+                "has no spec of its GPUs; name a file that faultline platform generate has "
+                "written, or state times.compute_s instead of a model"
+                if spec is None
+                else "has no scale-up domains; use a cluster of servers, such as hgx-h100, or "
+                "state plane.domain_gpus"
+            )
         )
     return spec

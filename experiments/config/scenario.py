@@ -18,6 +18,7 @@ from faultline.experiments.config.keys import (
     with_numbers,
 )
 from faultline.experiments.config.model_numbers import (
+    cluster_of,
     gpus_of_cluster,
     numbers_of_model,
     steps_of_tokens,
@@ -202,9 +203,9 @@ class Scenario(Table):
         job, stated = self.job, self.stated()
         numbers: dict[tuple[str, str], object] = {}
         if self.model.name != "stated":
-            numbers |= numbers_of_model(self.model, job.groups, self.platform.file, stated)
+            numbers |= numbers_of_model(self.model, job.groups, self.platform, stated)
         elif job.gpus is None:
-            numbers["job", "gpus"] = gpus_of_cluster(self.platform.file)
+            numbers["job", "gpus"] = gpus_of_cluster(cluster_of(self.platform))
         elif job.gpus < job.groups:
             raise UserError(
                 f"job.gpus = {job.gpus:,}: {job.groups:,} groups have at least as many GPUs; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from faultline.experiments.analysis.quantities import counted, rate_text
 from faultline.experiments.figures.style import figure_style, mark, save_figure
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import fabric_layers, storage_rates, switch_levels
-from faultline.platforms.platform_data import Platform
+from faultline.platforms.platform_data import Link, Platform
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -61,6 +61,8 @@ class Sketch:
 
 def sketch(platform: Platform) -> Sketch:
     """Return the rows, nodes and edges to draw of a platform."""
+    if platform.is_foreign:
+        platform = _with_links_as_switches(platform)
     place = _places(platform)
     members: dict[Key, list[str]] = defaultdict(list)
     rows: dict[str, list[Key]] = defaultdict(list)
@@ -81,9 +83,34 @@ def sketch(platform: Platform) -> Sketch:
             port = links[-1] if is_up else links[0]
             stored = any(link.link_class.startswith("storage") for link in links)
             name = (narrow if stored else port).name
-            link_class = "storage" if stored else port.link_class
+            own_class = port.sharing if platform.is_foreign else port.link_class
+            link_class = "storage" if stored else own_class
             edges.setdefault(ends, {})[link_class, name] = narrow.bandwidth_bytes_per_s
     return Sketch(dict(rows), dict(members), edges)
+
+
+def _with_links_as_switches(platform: Platform) -> Platform:
+    """Return a platform whose unknown switches are its links, joined as the routes are.
+
+    Both directions of a split link are one.
+    """
+    links: dict[str, Link] = {}
+    hops: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+    for start, routes in platform.flow_routes.items():
+        for end, names in routes:
+            before = start
+            for name in names:
+                link = platform.links[name]
+                node = name
+                if link.sharing == "SPLITDUPLEX":
+                    node = name.removesuffix("_UP").removesuffix("_DOWN")
+                links[node] = replace(link, name=node)
+                hops[before][node] = (node,)
+                hops[node][before] = (node,)
+                before = node
+            hops[before][end] = hops[end][before] = (before,)
+    edges = {name: tuple(hops[name].items()) for name in (*platform.roles, *links)}
+    return replace(platform, switches=tuple(links), links=links, edges=edges, flow_routes={})
 
 
 def _cables(platform: Platform) -> Iterator[tuple[str, str, tuple[str, ...], bool]]:
@@ -228,10 +255,11 @@ def _label(members: list[str], domains: dict[str, int]) -> str:
     of_domains = {domains[name] for name in members if name in domains}
     if len(members) > 1 and len(of_domains) == 1:
         return str(of_domains.pop())
-    if len(of_domains) > 1 or len({name.rpartition("-")[0] for name in members}) > 1:
+    if len(of_domains) > 1 or len({name.rpartition("-")[0] or name for name in members}) > 1:
         return f"{len(of_domains) or len(members)}×"
-    numbers = [part.lstrip("0") or "0" for part in members[0].split("-") if part.isdigit()]
-    return ".".join(numbers) or members[0]
+    short = members[0].partition(".")[0]
+    numbers = [part.lstrip("0") or "0" for part in short.split("-") if part.isdigit()]
+    return ".".join(numbers) or short
 
 
 def _row_title(platform: Platform, drawn: Sketch, row: str) -> list[str]:
@@ -248,6 +276,8 @@ def _row_title(platform: Platform, drawn: Sketch, row: str) -> list[str]:
     if row == _STORAGE and (rates := storage_rates(platform)) is not None:
         read, write = rate_text(rates.read_bytes_per_s), rate_text(rates.write_bytes_per_s)
         return [row, f"reads {read}", f"writes {write}"]
+    if platform.is_foreign:
+        return [f"links, {row}"]
     layers = {f"level {number}": layer for number, layer in enumerate(fabric_layers(platform), 1)}
     if row not in layers:
         return [row]

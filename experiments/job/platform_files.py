@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -12,18 +11,22 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import (
     cluster_file,
+    cluster_of,
     gpus_of_cluster,
     platform_at,
     spec_of_cluster,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.files import read_file, read_text, write_file
+from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec_file import spec_from_mapping, with_overrides
 from faultline.platforms.units import BANDWIDTH, format_quantity
-from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
+from faultline.simulator.cache_folder import (
+    cache_directory,
+    platform_in_cache,
+    put_platform,
+)
 from faultline.simulator.simgrid_engine.errors import SimulationError
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def once_per_file(
 
 def platform_file(scenario: Scenario) -> Path:
     """Return the platform XML of a scenario; if the scenario names a preset, generate it."""
-    name = scenario.platform.file
+    name = cluster_of(scenario.platform)
     if name not in preset_names():
         return cluster_file(name)
     directory = cache_directory() / "platforms"
@@ -76,13 +79,14 @@ def platform_file(scenario: Scenario) -> Path:
 
 def check_platform(scenario: Scenario) -> None:
     """Refuse a platform file that is missing or invalid, even if the run would not need it."""
-    if scenario.platform.file not in preset_names():
-        platform_at(cluster_file(scenario.platform.file))
+    name = cluster_of(scenario.platform)
+    if name not in preset_names():
+        platform_at(cluster_file(name))
 
 
 def spec_of(scenario: Scenario) -> ClusterSpec | None:
     """Return the spec of a scenario's platform; None for an XML without a spec."""
-    return spec_of_cluster(scenario.platform.file)
+    return spec_of_cluster(cluster_of(scenario.platform))
 
 
 def is_plane(spec: ClusterSpec | None) -> bool:
@@ -94,7 +98,7 @@ def gpus_on_platform(scenario: Scenario) -> int:
     """Return the number of GPUs of a scenario's platform; a rail plane has those of the job."""
     if is_plane(spec_of(scenario)):
         return scenario.job.all_gpus
-    return gpus_of_cluster(scenario.platform.file)
+    return gpus_of_cluster(cluster_of(scenario.platform))
 
 
 def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
@@ -152,7 +156,7 @@ def platform_size_text(scenario: Scenario) -> str | None:
     A UserError refuses a platform file that is too small for the job.
     """
     name, gpus = scenario.platform.file, scenario.job.all_gpus
-    available = gpus_of_cluster(name)
+    available = gpus_of_cluster(cluster_of(scenario.platform))
     if gpus <= available:
         return None
     if name not in preset_names():
@@ -173,7 +177,7 @@ def edited_platform(scenario: Scenario) -> Platform | None:
     """Return the platform of a scenario if its XML differs from the spec in it; else None."""
     if scenario.platform.file in preset_names():
         return None
-    path = cluster_file(scenario.platform.file)
+    path = cluster_file(cluster_of(scenario.platform))
     return platform_at(path) if _was_edited(path) else None
 
 
@@ -181,7 +185,7 @@ def is_as_generated(scenario: Scenario) -> bool:
     """Return whether the platform of a scenario is unedited, so that equal parts are alike."""
     if scenario.platform.file in preset_names():
         return True
-    path = cluster_file(scenario.platform.file)
+    path = cluster_file(cluster_of(scenario.platform))
     return spec_of(scenario) is not None and not _was_edited(path)
 
 
@@ -204,7 +208,7 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     The number is 0 if all GPUs have a detour. It is None if leaf switches differ, or if no part of
     a step is simulated on a shipped cluster.
     """
-    name = scenario.platform.file
+    name = cluster_of(scenario.platform)
     if name not in preset_names():
         return _cut_off_in_file(cluster_file(name))
     if scenario.model.name == "stated" and not _reduces_on(spec_of(scenario), scenario):
@@ -303,7 +307,7 @@ def generate_preset(
     if path in _WRITTEN and _WRITTEN[path] == (spec, _stamp(path)):
         return path
     try:
-        _put(path, xml_text(spec).encode())
+        put_platform(path, xml_text(spec).encode())
         _WRITTEN[path] = (spec, _stamp(path))
     except OSError as error:
         raise UserError(
@@ -315,7 +319,7 @@ def generate_preset(
 
 def with_memories(path: Path) -> Path:
     """Return a platform XML with links to the memories of its hosts, and with its spec."""
-    return platform_in_cache(_text_with_memories(path))
+    return platform_in_cache(_text_with_memories(path).encode())
 
 
 @partial(once_per_file, kept=2)
@@ -327,26 +331,6 @@ def _text_with_memories(path: Path) -> str:
     return with_memory_doors(platform, platform.spec)
 
 
-def platform_in_cache(text: str) -> Path:
-    """Write a platform's text to the cache, and return the file; its name is a digest."""
-    content = text.encode()
-    path = cache_directory() / "platforms" / f"{hashlib.sha256(content).hexdigest()}.xml"
-    _put(path, content)
-    return path
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write a cached file only if its content differs, so that results of readers stay valid."""
-    from faultline.platforms.xml_reader import LARGEST_BYTES
-
-    with suppress(OSError):
-        if read_file(path, LARGEST_BYTES) == content:
-            return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, content)
-    keep_within_bounds(path.parent)
-
-
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     """Place the job's groups on the platform's GPUs, in order.
 
@@ -356,16 +340,11 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     from faultline.simulator.simgrid_engine.traffic import Traffic
 
     job, platform = scenario.job, platform_at(path)
-    if platform.controller is None:
-        raise UserError(
-            f"{platform.path}: has no host {CONTROLLER_HOST!r}, where a job's controller runs; "
-            "generate a platform and copy its management zone"
-        )
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
     if hosts_per_group == 0:
         raise UserError(
-            f"{path}: has {len(platform.gpus)} GPU hosts for job.groups = {job.groups}; "
-            "use a larger platform or fewer groups"
+            f"{scenario.platform.file}: has {len(platform.gpus)} GPU hosts for job.groups = "
+            f"{job.groups}; use a larger platform or fewer groups"
         )
     if any(scenario.measured):
         _check_measurable(scenario, platform, hosts_per_group, left_over)
@@ -422,11 +401,11 @@ def _check_measurable(
     if not is_part and (left_over or gpus_of_group != job.gpus_of_group):
         total = len(platform.gpus) * platform.gpus_per_rank
         raise UserError(
-            f"{platform.path}: represents {total} GPUs, the job has {job.groups} groups of "
-            f"{job.gpus_of_group}; set job.gpus = {total} and groups that divide it"
+            f"{scenario.platform.file}: represents {total} GPUs, the job has {job.groups} groups "
+            f"of {job.gpus_of_group}; set job.gpus = {total} and groups that divide it"
         )
-    if platform.storage is None:
+    if platform.storage is None and (scenario.measured.checkpoint or scenario.measured.load):
         raise UserError(
-            f"{platform.path}: has no storage host to write a checkpoint to; add one, or "
+            f"{scenario.platform.file}: has no storage host to write a checkpoint to; add one, or "
             "state times.checkpoint_write_s and leave restart.readers open"
         )

@@ -17,12 +17,12 @@ from faultline.experiments.job.platform_files import (
     is_plane,
     once_per_file,
     platform_file,
-    platform_in_cache,
     reduces_on_network,
     spec_of,
     symmetry_of,
     traffic_of,
 )
+from faultline.simulator.cache_folder import platform_in_cache
 from faultline.simulator.durations import MemberTimes, StepTime
 from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.strategies.closed_forms.prediction import largest_of_normals
@@ -90,7 +90,7 @@ def with_compute(scenario: Scenario) -> Scenario:
         )
     job = parallel_job(table, _GROUPS_BESIDE)
     domains = -(-job.layout.gpus // (_GROUPS_BESIDE * spec.plane.domain_gpus))
-    path = platform_in_cache(xml_text(servers_of(spec, _GROUPS_BESIDE, domains)))
+    path = platform_in_cache(xml_text(servers_of(spec, _GROUPS_BESIDE, domains)).encode())
     step = _step_time(path, PlacedStep.in_order(job.pattern(), platform_at(path).gpu_names))
     optimizer_s = step.optimizer_s
     if table.shard_optimizer:

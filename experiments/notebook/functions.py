@@ -414,16 +414,16 @@ class Platform:
     """
 
     def __init__(self, file: str | Path, /, **changes: Any) -> None:
-        from faultline.experiments.job.platform_files import platform_in_cache
         from faultline.platforms.errors import PlatformError
         from faultline.platforms.preset_library import load_preset, preset_names
         from faultline.platforms.xml_reader import read_platform
         from faultline.platforms.xml_writer import xml_text
+        from faultline.simulator.cache_folder import platform_in_cache
 
         name = str(file)
         if name in preset_names():
             dotted = {key.replace("__", "."): plain(value) for key, value in changes.items()}
-            path = platform_in_cache(xml_text(load_preset(name, **dotted)))
+            path = platform_in_cache(xml_text(load_preset(name, **dotted)).encode())
         elif changes:
             raise UserError(f"{name}: keys change only shipped clusters; edit the XML")
         else:

@@ -113,6 +113,8 @@ def stated_hash(scenario: Scenario) -> str:
 
 def _digest(scenario: Scenario, excluded: dict[str, set[str]]) -> str:
     left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **excluded}
+    if scenario.platform.gpu_hosts is None:
+        left_out["platform"] = {*excluded.get("platform", ()), "gpu_hosts"}
     left_out["failures"] = {*excluded.get("failures", ()), "kinds"}
     left_out["recovery"] = {"time_factor"}
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds

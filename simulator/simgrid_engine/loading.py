@@ -18,6 +18,9 @@ def load_engine(platform: Path) -> simgrid.Engine:
     _stay_on_one_core()
     engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments()])
     engine.load_platform(str(platform))
+    if simgrid.Host.by_name_or_null(CONTROLLER_HOST) is None:
+        # Actors that control a simulation send nothing, so their host needs no routes.
+        engine.netzone_root.add_host(CONTROLLER_HOST, "1Gf")
     # SimGrid knows routes only of a sealed platform.
     engine.netzone_root.seal()
     return engine

@@ -72,11 +72,16 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     phases: list[Callable[[], object]] = [
         partial(all_reduce, hosts, traffic.bytes_per_rank),
         partial(all_reduce, hosts, 0.0),
-        partial(transfer, traffic.write_of(0)),
-        partial(load_checkpoint, hosts, traffic.storage, saved_bytes, traffic.readers),
     ]
+    if traffic.storage:
+        phases += [
+            partial(transfer, traffic.write_of(0)),
+            partial(load_checkpoint, hosts, traffic.storage, saved_bytes, traffic.readers),
+        ]
     measured: list[float] = []
     run_controller(engine, "probe", lambda: measured.extend(map(lasting_s, phases)))
-    all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
+    all_reduce_s, empty_all_reduce_s, save_s, load_s = (
+        measured if traffic.storage else (*measured, 0.0, 0.0)
+    )
     unevenness = ring_unevenness(hosts, traffic.bytes_per_rank)
     return ProbeResult(all_reduce_s, empty_all_reduce_s, save_s, load_s, len(hosts), unevenness)

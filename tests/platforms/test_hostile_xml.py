@@ -146,9 +146,10 @@ def test_nothing_of_simgrid_is_printed_beside_our_line(
 def test_a_million_hosts_are_read_or_refused_in_bounded_time(tmp_path: Path) -> None:
     path = tmp_path / "million.xml"
     hosts = "".join(f'<host id="gpu-{n}" speed="1Gf"/>\n' for n in range(1_000_000))
+    gpu = '<host id="g" speed="1Gf"><prop id="role" value="gpu"/></host>'
+    zone = '<zone id="z" routing="DijkstraCache"><prop id="faultline:version" value="1"/>'
     path.write_text(
-        f'<platform version="4.1"><zone id="z" routing="DijkstraCache">{hosts}</zone></platform>',
-        encoding="utf-8",
+        f'<platform version="4.1">{zone}{gpu}{hosts}</zone></platform>', encoding="utf-8"
     )
     with pytest.raises(PlatformError, match="no route leads from"):
         read_platform(path)

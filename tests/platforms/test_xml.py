@@ -10,7 +10,7 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import load_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.topology import rail_plane
-from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_reader import platform_from_xml, read_platform
 from faultline.platforms.xml_writer import xml_text
 
 from tests.platforms.helpers import Write, edit
@@ -142,11 +142,9 @@ def test_the_line_of_a_mistake_is_named(small: ClusterSpec, write: Write) -> Non
         ('<platform version="4.1"><zone id="z" routing="Full"/></platform>', "has no GPU hosts"),
     ],
 )
-def test_a_file_that_is_no_platform(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "p.xml"
-    path.write_text(text, encoding="utf-8")
+def test_a_file_that_is_no_platform(text: str, message: str) -> None:
     with pytest.raises(PlatformError) as caught:
-        read_platform(path)
+        platform_from_xml(text.encode(), "p.xml")
     assert message in str(caught.value)
 
 

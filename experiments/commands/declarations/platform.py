@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from pathlib import Path
 
 from faultline.experiments.commands.declarations import shared
@@ -44,9 +45,11 @@ def declare(commands: Commands) -> None:
         "platform:execute_check",
     )
     check.add_argument("file", metavar="FILE", type=Path)
+    _add_gpu_hosts(check)
 
     draw = add_command(platform, "draw", "draw the topology of a platform", "platform:execute_draw")
     draw.add_argument("file", metavar="FILE", type=Path)
+    _add_gpu_hosts(draw)
     shared.add_output(draw, "FILE", "a name that ends in .svg, .png or .pdf", required=True)
 
     diff = add_command(
@@ -117,6 +120,7 @@ def declare(commands: Commands) -> None:
     probe.add_argument(
         "file", metavar="FILE", help="a platform XML, or a shipped cluster: {clusters}"
     )
+    _add_gpu_hosts(probe)
     probe.add_argument(
         "collective",
         metavar="COLLECTIVE",
@@ -138,4 +142,13 @@ def declare(commands: Commands) -> None:
     )
     probe.add_argument(
         "--gpus", metavar="N", type=int, help="number of participating GPUs (default: all)"
+    )
+
+
+def _add_gpu_hosts(command: ArgumentParser) -> None:
+    command.add_argument(
+        "--gpu-hosts",
+        metavar="PATTERN",
+        help="the hosts that are GPUs, by a shell pattern of their names, of a platform that "
+        "Faultline did not write: 'node-*'",
     )

@@ -125,6 +125,14 @@ class PlatformTable(Table):
         "choice: 256 H100, the GPU of most published runs",
         max_length=4096,
     )
+    gpu_hosts: str | None = key(
+        None,
+        "The hosts that are GPUs, by a shell pattern of their names, of a platform XML that "
+        'Faultline did not write: "node-*". Unset: those with the property role = gpu, or whose '
+        "name starts with gpu-.",
+        "derived: the platform's hosts",
+        max_length=200,
+    )
 
 
 def _dimension(default: int, meaning: str, most: int) -> Any:

@@ -118,6 +118,80 @@ class TestCheck:
         )
 
 
+CLUSTER = """<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="c" prefix="node-" radical="0-7" suffix=".org" speed="1Gf" bw="1GBps" lat="50us"
+           bb_bw="2GBps" bb_lat="500us"/>
+</platform>
+"""
+
+
+class TestForeign:
+    """A platform in SimGrid's own format, whose GPUs a pattern names."""
+
+    @pytest.fixture
+    def cluster(self, tmp_path: Path) -> Path:
+        path = tmp_path / "cluster.xml"
+        path.write_text(CLUSTER, "utf-8")
+        return path
+
+    def test_check(self, cluster: Path, cli: Cli) -> None:
+        printed = cli("check", cluster)
+        assert "none: name their hosts by --gpu-hosts PATTERN" in printed
+        assert "loads its 8 hosts" in printed
+        printed = cli("check", cluster, "--gpu-hosts", "node-*")
+        assert "8 in 8 scale-up domains" in printed
+        assert "bisection         1GB/s each way" in printed
+        assert "as SimGrid routes; switches and cables are unknown" in printed
+
+    def test_draw(self, cluster: Path, tmp_path: Path, cli: Cli) -> None:
+        drawn = sketch(read_platform(cluster, "node-*"))
+        assert {row: len(keys) for row, keys in drawn.rows.items()} == {
+            "GPUs": 8,
+            "level 1": 8,
+            "level 2": 1,
+        }
+        picture = tmp_path / "c.svg"
+        cli("draw", cluster, "--gpu-hosts", "node-*", "-o", picture)
+        assert "links, level 2" in picture.read_text("utf-8")
+
+    def test_probe(self, cluster: Path, cli: Cli) -> None:
+        """Each of 14 rounds: 600 us, and 125 MB at the eighth of the backbone, 250 MB/s."""
+        arguments = ("all-reduce", "ring", "--bytes", "1GB", "--gpu-hosts", "node-*")
+        time_s = cli.json("probe", cluster, *arguments)["time_s"]
+        assert time_s == pytest.approx(14 * (600e-6 + 0.5), rel=1e-3)
+        assert "leave out the pattern" in cli.refused("probe", "hgx-h100", "--gpu-hosts", "gpu-*")
+
+    @pytest.mark.parametrize("engine", ["replay", "simgrid"])
+    def test_run(self, engine: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        scenario = cluster.with_name("job.toml")
+        scenario.write_text(
+            '[platform]\nfile = "cluster.xml"\ngpu_hosts = "node-*"\n'
+            "[job]\ngroups = 4\nsteps = 20\nparameter_bytes = 1e9\n[failures]\nmtbf_s = 500.0\n"
+            "[times]\ncompute_s = 1.0\ncheckpoint_write_s = 10.0\n",
+            "utf-8",
+        )
+        record = Cli(capsys).json("run", scenario, "--engine", engine)
+        assert (record["completed_steps"], record["events"]) == (20, 15)
+        # A ring of four groups has six rounds of 125 MB; eight flows share the backbone.
+        assert record["all_reduce_s"] == pytest.approx(20 * 6 * (600e-6 + 0.5))
+
+    def test_mistakes_name_the_file_of_the_user(
+        self, cluster: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        cli = Cli(capsys, "run", "spare-sound", "--set", f"platform.file={cluster}")
+        assert f"{cluster}: has no GPU hosts: name them by" in cli.refused()
+        pattern = ("--set", "platform.gpu_hosts=gpu-*")
+        assert f"{cluster}: no host is named like 'gpu-*'" in cli.refused(*pattern)
+        pattern = ("--set", "platform.gpu_hosts=node-*", "--set", "job.groups=8")
+        assert f"{cluster}: has no storage host" in cli.refused(*pattern, "--set", "job.gpus=8")
+        modelled = ("--set", "model.name=llama3-8b")
+        assert f'"{cluster}" has no spec of its GPUs' in cli.refused(*pattern, *modelled)
+        preset = ("--set", "platform.file=hgx-h100")
+        assert "hgx-h100 is a shipped cluster" in cli.refused(*pattern, *preset)
+
+
 class TestDraw:
     def test_mistakes(self, platform: Path, tmp_path: Path, cli: Cli) -> None:
         assert "ends in .png" in cli.refused("draw", platform, "-o", tmp_path / "p.jpg")
