@@ -85,7 +85,7 @@ def read_runs(
                 continue
             try:
                 run = _read(folder, name)
-                if not (run.failed or columns <= run.record.keys()):
+                if columns and not (run.failed or columns <= run.record.keys()):
                     raise DamagedError("lacks columns that this version has")
             except DamagedError as error:
                 damaged[folder / name] = str(error)

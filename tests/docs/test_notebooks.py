@@ -35,7 +35,7 @@ def test_spares_notebook_has_ten_cells(tmp_path: Path) -> None:
     assert len(shown) == 10
     assert "goodput (ETTR)" in shown[4]
     assert "<svg" in shown[5]
-    assert "each at its best" in shown[7]
+    assert "differences from scheme replication" in shown[7]
 
 
 @pytest.mark.slow

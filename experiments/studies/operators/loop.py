@@ -147,7 +147,6 @@ class LoopJob:
             keys |= {
                 "times.shrink_s": self.stall_s,
                 "rejoin.when": "at-checkpoint",
-                "rejoin.repair_s": self.absent_s,
                 "times.rejoin_s": 0.0,
             }
         if self.median_restart_s is not None:
@@ -158,6 +157,9 @@ class LoopJob:
         """Return the run of a seed; its incidents are written into a folder."""
         trace = None
         drawn = self.incidents(np.random.default_rng([seed, number]))
+        if self.stall_s is not None:
+            # The time of a repair in a trace is that of its failure.
+            drawn = [one._replace(down_s=self.absent_s) for one in drawn]
         if drawn:
             path = folder / f"{number}-{seed}.csv"
             trace = write_incidents(drawn, path, _STRUCK[self.struck])

@@ -154,4 +154,4 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(blocks) == 3
     for block in blocks:
         exec(block, {})
-    assert "each at its best" in capsys.readouterr().out
+    assert "differences from scheme replication" in capsys.readouterr().out

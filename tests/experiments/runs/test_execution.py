@@ -126,3 +126,14 @@ def test_a_point_has_a_name_of_its_own() -> None:
     again = Point.of(resolve(load_scenario("spare-sound", ["job.groups=8", "job.steps=50"])), 1)
     assert again.key() == points[-1].key()
     assert Point(scenario, labels=(("rules", "sound"),)).key() == points[0].key()
+
+
+def squares(number: int) -> list[int]:
+    return [number, number**2]
+
+
+def test_values_that_are_no_records_are_kept_too(tmp_path: Path) -> None:
+    calls = [Call(squares, number) for number in (2, 3)]
+    wanted = [[2, 4], [3, 9]]
+    for _ in range(2):
+        assert simulate(calls, tmp_path / "kept", workers=1) == wanted
