@@ -14,6 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
@@ -106,16 +107,10 @@ def with_gpu_hosts(content: bytes, where: str, gpu_hosts: str) -> bytes:
     parser.Parse(content, True)
     found = _TAG.match(content, starts[0])
     assert found is not None, "the parser found this element here"
-    prop = f'<prop id="{xml_names.GPU_HOSTS_PROPERTY}" value="{_quoted(gpu_hosts)}"/>'.encode()
+    prop = f'<prop id="{xml_names.GPU_HOSTS_PROPERTY}" value={quoteattr(gpu_hosts)}/>'.encode()
     is_empty = found["end"] == b"/>"
     closing = f"</{outermost.tag}>".encode() if is_empty else b""
     return content[: found.start("end")] + b">" + prop + closing + content[found.end() :]
-
-
-def _quoted(text: str) -> str:
-    from xml.sax.saxutils import escape
-
-    return escape(text, {'"': "&quot;"})
 
 
 def _scanned(content: bytes, where: str) -> Element:

@@ -449,9 +449,9 @@ _DEFINED = (
 )
 
 COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
+"""All columns of a record by name, in order; `FAMILIES` come in between."""
 REQUIRED = frozenset(name for name, one in COLUMNS.items() if not one.optional)
 """Columns that every record has."""
-"""All columns of a record by name, in order; `FAMILIES` come in between."""
 
 FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}
 """Families of columns, by prefix."""

@@ -50,14 +50,10 @@ def test_a_change_without_effect_is_refused_as_on_the_command_line(
     ("call", "printed"),
     [
         (lambda: fl.run("spare-study", SHORT, seed=-1), "seed = -1: use a whole number from 0"),
-        # type: ignore[arg-type]
         (lambda: fl.run("spare-study", SHORT, engine="bogus"), "engine = 'bogus': use 'replay' or"),  # type: ignore[arg-type]
-        # type: ignore[arg-type]
         (lambda: fl.sweep("spare-study", {"job.groups": 5}), "job.groups = 5: list its values"),  # type: ignore[dict-item]
-        # type: ignore[arg-type]
         (lambda: fl.plan("spare-study", gpus=-3), "gpus = -3: use a whole number from 1"),
         (lambda: fl.compare(pd.DataFrame()), "these are no runs of a sweep"),
-        # type: ignore[arg-type]
     ],
 )
 def test_absurd_arguments_are_refused_in_a_line(call: Callable[[], object], printed: str) -> None:
