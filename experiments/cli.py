@@ -141,7 +141,7 @@ def execute(parsed: argparse.Namespace) -> int:
     _plug_in(parsed.scheme_file)
     if parsed.quiet:
         os.environ["FAULTLINE_QUIET"] = "1"
-    from faultline.strategies.registry import broken_plugins
+    from faultline.strategies.plugins.registry import broken_plugins
 
     for line in broken_plugins():
         print_note(line)

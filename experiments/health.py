@@ -21,7 +21,7 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.simgrid_check import single_flow
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.cache_folder import cache_directory
+from faultline.simulator.timing.cache_folder import cache_directory
 from packaging.requirements import Requirement
 
 MAPS_PER_ACTOR = 3

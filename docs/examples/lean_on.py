@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from math import pi, sqrt
 from typing import ClassVar
 
-from faultline.strategies.base import Continue, Hit, StepPlan, Verdict, WipeOut
-from faultline.strategies.recovery import Move, Recovery, RecoveryKind
-from faultline.strategies.step_shares import Pipeline, StageShare
-from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
+from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind
+from faultline.strategies.interface.scheme import Continue, Hit, StepPlan, Verdict, WipeOut
+from faultline.strategies.interface.step_shares import Pipeline, StageShare
+from faultline.strategies.schemes.takeover.pipeline_scheme import PipelineScheme
 
 
 class LeanOn(PipelineScheme):

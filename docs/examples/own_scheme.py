@@ -5,7 +5,7 @@ faultline --scheme-file docs/examples/own_scheme.py run spare-sound --set strate
 
 from collections.abc import Sequence
 
-from faultline.strategies.base import (
+from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
     Strategy,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from faultline.strategies.base import StrategyOptions
-from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.interface.scheme import StrategyOptions
 from faultline.strategies.protection.base import (
     LoadTimes,
     ProtectedJob,
@@ -13,6 +12,7 @@ from faultline.strategies.protection.base import (
     TransferTimes,
     peers_of_equal_shards,
 )
+from faultline.strategies.protection.node_groups import NodeGroups
 
 
 class WholeCopies(Protection):

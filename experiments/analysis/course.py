@@ -16,7 +16,7 @@ import numpy as np
 from faultline.experiments.analysis.job_lives import goodput_log_text
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.files import write_file
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.timeline import Event, EventKind
 
 if TYPE_CHECKING:
     import pandas as pd

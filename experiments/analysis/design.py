@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 from faultline.simulator.failures.mix import stream_index
-from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.random_streams import Purpose, stream
 from numpy.typing import NDArray
 from scipy.stats import qmc
 

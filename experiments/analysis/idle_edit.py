@@ -28,7 +28,7 @@ def why_idle_edit(
     `scenario` names the edited platform. A phase is limited by the link that is busy longest; an
     edited link counts once it is busier than that.
     """
-    from faultline.simulator.simgrid_engine.link_use import link_use
+    from faultline.simulator.timing.link_use import link_use
 
     edited = {
         name: link

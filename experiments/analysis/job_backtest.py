@@ -26,7 +26,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.sampled_job import with_values
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.timeline import Event
+from faultline.simulator.accounting.timeline import Event
 from numpy.typing import NDArray
 from scipy import stats
 

@@ -13,7 +13,7 @@ from faultline.experiments.config.logs.goodput_log import (
     GoodputLog,
     Life,
 )
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.timeline import Event, EventKind
 
 _STARTS = (EventKind.WIPE_OUT, EventKind.FAILURE_IN_RESTART)
 _MOST_NODES = 1_024

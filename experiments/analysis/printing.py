@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from faultline.experiments.analysis.quantities import steps_text, time_text
-from faultline.simulator.badput import MEANINGS
+from faultline.simulator.accounting.badput import MEANINGS
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from faultline.experiments.analysis.design import Floats
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.random_streams import Purpose, stream
 from SALib.analyze import sobol as sobol_analysis
 from SALib.sample import sobol as sobol_sample
 

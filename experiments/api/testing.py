@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from faultline.experiments.config.errors import SchemeError
 
 if TYPE_CHECKING:
-    from faultline.strategies.base import Strategy, StrategyOptions
+    from faultline.strategies.interface.scheme import Strategy, StrategyOptions
 
 __all__ = ["SchemeError", "check_scheme"]
 

@@ -43,9 +43,9 @@ from faultline.platforms.topology_import import (
 from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.collectives.catalogue import CollectiveError
-from faultline.simulator.simgrid_engine.collective_probe import probe_collective
+from faultline.simulator.timing.cache_folder import cache_directory
+from faultline.simulator.timing.collective_probe import probe_collective
 from rich.box import SIMPLE_HEAD
 
 _EFFECTS = {

@@ -26,12 +26,12 @@ from faultline.experiments.config.scenario_file import command_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.screen import Screen, text_column
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.plugins.registry import all_strategies
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from faultline.experiments.job.recoveries import ExplainedRecovery
-    from faultline.simulator.timeline import Event
+    from faultline.simulator.accounting.timeline import Event
     from rich.table import Table as ScreenTable
 
 

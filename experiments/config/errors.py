@@ -9,9 +9,9 @@ from difflib import get_close_matches
 
 from faultline.platforms.errors import PlatformError, one_line, printable
 from faultline.simulator.failures.distributions import DistributionError
-from faultline.simulator.run import StandstillError
-from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.strategies.errors import StrategyError
+from faultline.simulator.loop.run import StandstillError
+from faultline.simulator.simgrid.errors import SimulationError
+from faultline.strategies.interface.errors import StrategyError
 
 Location = tuple[str | int, ...]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
-    from faultline.strategies.rerouted_schedule import SplitBackward
+    from faultline.strategies.interface.rerouted_schedule import SplitBackward
 
 
 def cluster_file(name: str, place: str = "") -> Path:
@@ -67,7 +67,7 @@ def naming_gpus(path: Path, gpu_hosts: str) -> Path:
 def _copy_naming_gpus(path: Path, gpu_hosts: str, _changed_ns: int, _size_bytes: int) -> Path:
     from faultline.platforms.foreign_reader import with_gpu_hosts
     from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
-    from faultline.simulator.cache_folder import platform_in_cache
+    from faultline.simulator.timing.cache_folder import platform_in_cache
 
     # Mistakes are those of the file, not of the copy.
     read_platform(path, gpu_hosts)
@@ -207,7 +207,7 @@ def split_of(table: ModelTable) -> SplitBackward | None:
     """Return how a model's pipelines split their backward pass; None for 1F1B."""
     if table.schedule == "1f1b":
         return None
-    from faultline.strategies.rerouted_schedule import SplitBackward
+    from faultline.strategies.interface.rerouted_schedule import SplitBackward
 
     return SplitBackward(table.backward_share)
 

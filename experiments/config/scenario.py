@@ -38,8 +38,8 @@ from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
 from faultline.experiments.config.uncertain import Prior, check_priors, prior_in_unit
-from faultline.simulator.job import Rejoin
-from faultline.strategies.registry import strategy_class
+from faultline.simulator.job.job import Rejoin
+from faultline.strategies.plugins.registry import strategy_class
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 

@@ -20,7 +20,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
+from faultline.simulator.accounting.badput import CAUSES, MEANINGS, USEFUL
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.plugins.registry import all_strategies
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 """Colours other than of schemes: Okabe and Ito (2008), a palette for all kinds of colour vision."""

@@ -23,7 +23,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.timeline import Event, EventKind
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator

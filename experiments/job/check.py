@@ -17,7 +17,7 @@ from faultline.experiments.job.platform_files import check_platform, platform_fi
 from faultline.experiments.job.resolved_job import resolve_runnable
 from faultline.experiments.job.step_times import is_simulated, measures_compute, placed_step
 from faultline.platforms.errors import one_line
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.plugins.registry import strategy_class
 from pydantic import ValidationError
 
 MOST_MISTAKES = 100

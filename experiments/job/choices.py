@@ -19,25 +19,25 @@ from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups
-from faultline.simulator.job import Rejoin, Rules
-from faultline.strategies.base import Strategy, StrategyOptions
-from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.closed_forms.lifetimes import (
+from faultline.simulator.job.job import Rejoin, Rules
+from faultline.strategies.interface.recovery import SHRINK
+from faultline.strategies.interface.scheme import Strategy, StrategyOptions
+from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.protection.base import ProtectedJob, Protection
+from faultline.strategies.protection.reliability import loss_probability
+from faultline.strategies.theory.checkpoint_period import Costs
+from faultline.strategies.theory.lifetimes import (
     GroupLifetimes,
     stationary_excess,
     wait_for_slowest,
 )
-from faultline.strategies.closed_forms.prediction import (
+from faultline.strategies.theory.prediction import (
     Prediction,
     StepCosts,
     largest_of_normals,
     predict,
 )
-from faultline.strategies.closed_forms.wipe_out import FailureCourse, Predictable
-from faultline.strategies.in_memory.reliability import loss_probability
-from faultline.strategies.protection.base import ProtectedJob, Protection
-from faultline.strategies.recovery import SHRINK
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.theory.wipe_out import FailureCourse, Predictable
 
 if TYPE_CHECKING:
     from faultline.experiments.job.resolved_job import ResolvedJob

@@ -25,8 +25,6 @@ from faultline.experiments.job.step_times import (
     reduced_by_members,
     simulated_time,
 )
-from faultline.simulator.conditions import Disturbances, Effect, Effects, StatedEffects
-from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import (
     NETWORK,
     OF_ONE_GPU,
@@ -37,16 +35,18 @@ from faultline.simulator.failures.failure import (
 )
 from faultline.simulator.failures.models import FailureModel, FailureSequence
 from faultline.simulator.failures.reactions import SlowResponse
-from faultline.simulator.job import Durations
+from faultline.simulator.job.conditions import Disturbances, Effect, Effects, StatedEffects
+from faultline.simulator.job.durations import AllReduceTime
+from faultline.simulator.job.job import Durations
 from faultline.simulator.pattern.step_shares import StepShares
-from faultline.strategies.registry import strategy_class
-from faultline.strategies.stragglers import Remedy, RemedyName, StragglerPolicy
+from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.theory.stragglers import Remedy, RemedyName, StragglerPolicy
 
 if TYPE_CHECKING:
-    from faultline.simulator.chords import Chords
-    from faultline.simulator.durations import StepTime
+    from faultline.simulator.job.durations import StepTime
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
+    from faultline.simulator.timing.chords import Chords
 
 
 _REDEAL_S = 0.1
@@ -267,7 +267,7 @@ class SimulatedEffects:
         self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None, factor: float
     ) -> float:
         """Return the time of passes if links have only the shares `left`, in seconds."""
-        from faultline.simulator.chords import Chords
+        from faultline.simulator.timing.chords import Chords
 
         def simulated_s(factor: float) -> float:
             slower = step if factor == 1.0 else step.slower(factor)

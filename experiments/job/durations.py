@@ -26,16 +26,16 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.durations import AllReduceTime, ConstantTime
-from faultline.simulator.job import Durations
-from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
+from faultline.simulator.job.durations import AllReduceTime, ConstantTime
+from faultline.simulator.job.job import Durations
+from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPrices
+from faultline.strategies.interface.recovery import Move, SentMove
 from faultline.strategies.protection.storage import Storage
-from faultline.strategies.recovery import Move, SentMove
 
 if TYPE_CHECKING:
-    from faultline.simulator.background import WriteBesideSteps
-    from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
-    from faultline.simulator.simgrid_engine.traffic import Flow
+    from faultline.simulator.job.background import WriteBesideSteps
+    from faultline.simulator.simgrid.traffic import Flow
+    from faultline.simulator.timing.simulated_times import SimulatedMoves
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -53,7 +53,7 @@ def durations_of(scenario: Scenario) -> Durations:
     elif times.all_reduce_per_group_s is not None:
         all_reduce_s = ConstantTime(times.all_reduce_per_group_s * groups)
     if _is_probed(scenario):
-        from faultline.simulator.simgrid_engine.probes import cached_probe
+        from faultline.simulator.timing.probes import cached_probe
 
         path = platform_file(scenario)
         traffic = traffic_of(scenario, path)
@@ -68,7 +68,7 @@ def durations_of(scenario: Scenario) -> Durations:
         if measured.load:
             load_s = probe.load_s
         if measured.checkpoint or measured.load:
-            from faultline.simulator.simgrid_engine.simulated_times import SimulatedStorageTimes
+            from faultline.simulator.timing.simulated_times import SimulatedStorageTimes
 
             alike = partial(symmetry_of, path)
             assert save_s is not None, "stated or measured"
@@ -103,7 +103,7 @@ def write_beside(
     """
     if not scenario.measured.all_reduce:
         return None
-    from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
+    from faultline.simulator.timing.write_probe import write_beside_steps
 
     with explaining_aborts(path):
         traffic = simulated_traffic(scenario, path, snapshot, simulated=simulated)
@@ -216,7 +216,7 @@ class MovesOnPlatform(MoveTimes):
 
     @cached_property
     def _simulated(self) -> SimulatedMoves:
-        from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
+        from faultline.simulator.timing.simulated_times import SimulatedMoves
 
         path = platform_file(self.scenario)
         traffic = traffic_of(self.scenario, path)

@@ -22,7 +22,6 @@ from faultline.experiments.job.platform_files import (
     spec_of,
     switches_with_detours,
 )
-from faultline.simulator.conditions import drawn_outages, routable_causes
 from faultline.simulator.failures.dependence import Dependence
 from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
 from faultline.simulator.failures.failure import (
@@ -40,6 +39,7 @@ from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
+from faultline.simulator.job.conditions import drawn_outages, routable_causes
 from numpy.typing import NDArray
 
 GPU_SECONDS_PER_FAILURE = 16_384 * 54 * 86_400 / 419

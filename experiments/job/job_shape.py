@@ -14,8 +14,8 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
-from faultline.strategies.base import StrategyOptions
-from faultline.strategies.job_shape import JobShape
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.scheme import StrategyOptions
 
 if TYPE_CHECKING:
     from faultline.simulator.workload.parallel_job import ParallelJob

@@ -22,19 +22,19 @@ from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec_file import spec_from_mapping, with_overrides
 from faultline.platforms.units import BANDWIDTH, format_quantity
-from faultline.simulator.cache_folder import (
+from faultline.simulator.simgrid.errors import SimulationError
+from faultline.simulator.timing.cache_folder import (
     cache_directory,
     platform_in_cache,
     put_platform,
 )
-from faultline.simulator.simgrid_engine.errors import SimulationError
 
 if TYPE_CHECKING:
     # Functions import these on first use: most runs need none of them.
     from faultline.platforms.platform_data import Platform
     from faultline.platforms.spec import ClusterSpec
     from faultline.platforms.symmetry import Symmetry
-    from faultline.simulator.simgrid_engine.traffic import Traffic
+    from faultline.simulator.simgrid.traffic import Traffic
 
 
 Arguments = ParamSpec("Arguments")
@@ -337,7 +337,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     A UserError refuses a platform that is too small for the job, or lacks a part that the scenario
     measures.
     """
-    from faultline.simulator.simgrid_engine.traffic import Traffic
+    from faultline.simulator.simgrid.traffic import Traffic
 
     job, platform = scenario.job, platform_at(path)
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)

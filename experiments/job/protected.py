@@ -25,16 +25,14 @@ from faultline.experiments.job.platform_files import (
     state_bytes,
     with_memories,
 )
-from faultline.simulator.durations import SyncTime
-from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.state_transfers import (
+from faultline.simulator.job.durations import SyncTime
+from faultline.simulator.job.job import Durations
+from faultline.simulator.simgrid.state_transfers import (
     StateTransfers,
     StateTransferTimes,
     beside_steps,
 )
-from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
-from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.plugins.registry import protection_class
 from faultline.strategies.protection.base import (
     Durable,
     LoadTimes,
@@ -43,13 +41,15 @@ from faultline.strategies.protection.base import (
     SnapshotCost,
     Tier,
 )
+from faultline.strategies.protection.checkpoint_policies import CheckpointPolicy, EverySteps
+from faultline.strategies.protection.node_groups import NodeGroups
 from faultline.strategies.protection.storage import Storage
-from faultline.strategies.registry import protection_class
+from faultline.strategies.theory.checkpoint_period import Costs
 
 if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec
-    from faultline.simulator.background import WriteBesideSteps
-    from faultline.simulator.simgrid_engine.traffic import Flow
+    from faultline.simulator.job.background import WriteBesideSteps
+    from faultline.simulator.simgrid.traffic import Flow
 
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
@@ -151,7 +151,7 @@ def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False
         memory_bytes = None if platform is None else platform.host.memory_bytes
         times = StateTransferTimes(*nothing_s, durations.save_s, memory_bytes)
     else:
-        from faultline.simulator.simgrid_engine.state_probe import state_transfer_times
+        from faultline.simulator.timing.state_probe import state_transfer_times
 
         spec, transfers = _moved(scenario, protection)
         with explaining_aborts(platform_file(scenario)):

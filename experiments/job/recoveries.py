@@ -19,11 +19,11 @@ from faultline.experiments.job.resolved_job import (
     resolve,
 )
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
-from faultline.simulator.recovery_times import MoveTimes, RecoveryPhase, sent_moves
-from faultline.strategies.base import Continue, Hit
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.job_shape import loses_a_share
-from faultline.strategies.recovery import Mirror, Recovery, SentMove, rejoining
+from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPhase, sent_moves
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.job_shape import loses_a_share
+from faultline.strategies.interface.recovery import Mirror, Recovery, SentMove, rejoining
+from faultline.strategies.interface.scheme import Continue, Hit
 
 _KEY_OF_PHASE = {
     "detect": "detect_s",

@@ -51,25 +51,25 @@ from faultline.experiments.job.step_times import (
     with_compute,
 )
 from faultline.simulator.failures.models import FailureModel
+from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.failures.trace import Trace
-from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.random_streams import Purpose, stream
-from faultline.strategies.base import Strategy
-from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.checkpoint_policies import (
+from faultline.simulator.job.job import Durations, Job, Rules, Work
+from faultline.strategies.interface.recovery import RESTART, SHRINK, Recovery
+from faultline.strategies.interface.scheme import Strategy
+from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.protection.checkpoint_policies import (
     CheckpointPolicy,
     EverySteps,
     FollowingHazard,
     Never,
 )
-from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
-from faultline.strategies.recovery import RESTART, SHRINK, Recovery
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.theory.checkpoint_period import Costs
+from faultline.strategies.theory.prediction import Prediction, largest_of_normals
 
 if TYPE_CHECKING:
-    from faultline.simulator.background import WriteBesideSteps
-    from faultline.simulator.courses import Courses
-    from faultline.simulator.durations import StepTime
+    from faultline.simulator.job.background import WriteBesideSteps
+    from faultline.simulator.job.courses import Courses
+    from faultline.simulator.job.durations import StepTime
 
 
 Source = Literal["stated", "derived", "measured"]
@@ -256,7 +256,7 @@ class ResolvedJob:
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
-        from faultline.simulator.simgrid_engine.simulated_courses import courses_of
+        from faultline.simulator.timing.simulated_courses import courses_of
 
         path = platform_file(self.scenario)
         traffic = simulated_traffic(self.scenario, path, simulated=True)

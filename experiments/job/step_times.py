@@ -22,17 +22,17 @@ from faultline.experiments.job.platform_files import (
     symmetry_of,
     traffic_of,
 )
-from faultline.simulator.cache_folder import platform_in_cache
-from faultline.simulator.durations import MemberTimes, StepTime
+from faultline.simulator.job.durations import MemberTimes, StepTime
 from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
-from faultline.strategies.closed_forms.prediction import largest_of_normals
+from faultline.simulator.timing.cache_folder import platform_in_cache
+from faultline.strategies.theory.prediction import largest_of_normals
 
 if TYPE_CHECKING:
     # Functions import these on first use: most runs simulate no steps.
-    from faultline.simulator.chords import Chords
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
-    from faultline.simulator.simgrid_engine.traffic import Flow, Traffic
+    from faultline.simulator.simgrid.traffic import Flow, Traffic
+    from faultline.simulator.timing.chords import Chords
 
 
 # Raise this number if the method of measuring changes; raise `PlacedStep.version` if steps change.
@@ -193,7 +193,7 @@ class SimulatedMemberTimes:
     def _passes_s(self, shares: StepShares, factor: float) -> float:
         if factor == 1.0:
             return self._of(shares).passes_s
-        from faultline.simulator.chords import Chords
+        from faultline.simulator.timing.chords import Chords
 
         arguments = self._simulated_step(shares)
         if arguments not in self._by_factor:
@@ -275,7 +275,7 @@ class MeasuredMemberTimes:
         return _narrower(left, self.slow.links)
 
     def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
-        from faultline.simulator.simgrid_engine.simulated_times import all_reduce_s
+        from faultline.simulator.timing.simulated_times import all_reduce_s
 
         traffic, links = self.traffic, tuple(sorted(left.items()))
         hosts = tuple(tuple(traffic.hosts[group]) for group in members)
@@ -356,9 +356,9 @@ def _step_time(
     ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
     from faultline.platforms.outages import bandwidths_with_parts_down
-    from faultline.simulator.probe_cache import cached
-    from faultline.simulator.simgrid_engine.kept_platform import look_up_on, simulate_on
-    from faultline.simulator.simgrid_engine.step_timing import look_up_step, time_step
+    from faultline.simulator.timing.kept_platform import look_up_on, simulate_on
+    from faultline.simulator.timing.probe_cache import cached
+    from faultline.simulator.timing.step_timing import look_up_step, time_step
 
     def simulate() -> StepTime:
         bandwidths = _narrower(bandwidths_with_parts_down(platform_at(path), parts_down), slow)

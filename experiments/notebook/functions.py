@@ -147,7 +147,7 @@ def timeline(
 ) -> Timeline:
     """Simulate a scenario as `run` does, and keep its events."""
     from faultline.experiments.runs.single_run import run as simulate
-    from faultline.simulator.timeline import Event
+    from faultline.simulator.accounting.timeline import Event
 
     events: list[Event] = []
     chosen = scenario_with(scenario, changes, more)
@@ -418,7 +418,7 @@ class Platform:
         from faultline.platforms.preset_library import load_preset, preset_names
         from faultline.platforms.xml_reader import read_platform
         from faultline.platforms.xml_writer import xml_text
-        from faultline.simulator.cache_folder import platform_in_cache
+        from faultline.simulator.timing.cache_folder import platform_in_cache
 
         name = str(file)
         if name in preset_names():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faultline.experiments.analysis.comparison import Report
     from faultline.experiments.planner.advice import Advice
     from faultline.experiments.planner.plan import Plan as Planned
-    from faultline.simulator.timeline import Event
+    from faultline.simulator.accounting.timeline import Event
     from matplotlib.figure import Figure
     from rich.table import Table
 

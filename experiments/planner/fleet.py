@@ -30,8 +30,8 @@ from faultline.experiments.planner.plan import make_plan
 from faultline.experiments.planner.situation import Situation, choices_like, read_situation
 from faultline.experiments.planner.verification import simulate_pairs, steps_needed
 from faultline.platforms.errors import PlatformError
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.plugins.registry import strategy_class
 from rich.box import SIMPLE
 from rich.console import Console
 from scipy.stats import poisson

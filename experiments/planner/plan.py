@@ -19,8 +19,8 @@ from faultline.experiments.job.durations import standbys_of
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.experiments.planner.verification import Simulated, steps_needed, verify
 from faultline.platforms.errors import PlatformError
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.registry import all_protections, all_strategies, strategy_class
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.plugins.registry import all_protections, all_strategies, strategy_class
 
 _NEEDS_LAYOUT = (
     "needs the layout of a group: set model.pipeline and model.tensor, or name it in --schemes"

@@ -38,9 +38,9 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.job import Durations, Rejoin
-from faultline.strategies.recovery import SHRINK
-from faultline.strategies.registry import strategy_class
+from faultline.simulator.job.job import Durations, Rejoin
+from faultline.strategies.interface.recovery import SHRINK
+from faultline.strategies.plugins.registry import strategy_class
 
 DAY_S = 86_400.0
 _FEW_DAYS = 4.0

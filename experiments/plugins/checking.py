@@ -25,18 +25,25 @@ from faultline.experiments.job.step_times import simulated_traffic
 from faultline.experiments.streams import print_text
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.contract import Contract, ContractError
-from faultline.simulator.job import Job
-from faultline.simulator.progress import Progress
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import simulate
-from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.process import OwnProcess, simulate_here
-from faultline.simulator.timeline import Event, EventKind
-from faultline.simulator.training import Training
-from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.recovery import Recovery
+from faultline.simulator.accounting.progress import Progress
+from faultline.simulator.accounting.timeline import Event, EventKind
+from faultline.simulator.job.job import Job
+from faultline.simulator.loop.contract import Contract, ContractError
+from faultline.simulator.loop.run import simulate
+from faultline.simulator.loop.training import Training
+from faultline.simulator.processes.process import OwnProcess, simulate_here
+from faultline.simulator.replay.engine import ReplayEngine
+from faultline.simulator.simgrid.errors import SimulationError
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.recovery import Recovery
+from faultline.strategies.interface.scheme import (
+    Continue,
+    Hit,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    WipeOut,
+)
 
 _LIVES = 20
 """Lives (from one restart to the next) in the check of each redundancy."""
@@ -182,7 +189,7 @@ def _check_declaration(subject: Subject) -> None:
     _require(bool((scheme.__doc__ or "").strip()), subject, "has no docstring")
     for name, option in scheme.Options.model_fields.items():
         _require(bool(option.description), subject, f"option {name} has no description")
-    from faultline.strategies.registry import all_protections
+    from faultline.strategies.plugins.registry import all_protections
 
     unknown = set(scheme.protections) - set(all_protections())
     _require(not unknown, subject, f"protections names unknown ones: {', '.join(sorted(unknown))}")

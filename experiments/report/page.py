@@ -23,7 +23,7 @@ from faultline.experiments.report.question import (
 from faultline.experiments.report.result_tables import comparison_table, failed_table
 from faultline.experiments.report.standings import Answer, answer, standings
 from faultline.experiments.runs.table import Sweep
-from faultline.strategies import plugged
+from faultline.strategies.plugins import scheme_files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib import pyplot as plt
@@ -106,7 +106,7 @@ def rendered(template: str, styles: Sequence[str], scripts: Sequence[str], **val
 
 def _command() -> str:
     """Return the program's name with its options for files of schemes."""
-    files = (Path(path).name for path in plugged.paths())
+    files = (Path(path).name for path in scheme_files.paths())
     return shlex.join(["faultline", *(f"--scheme-file={name}" for name in files)])
 
 

@@ -35,7 +35,7 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import environment
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.units import SIZE, format_quantity
-from faultline.simulator.simgrid_engine.process import Call, fork_from_here, leave_platforms_to
+from faultline.simulator.processes.process import Call, fork_from_here, leave_platforms_to
 
 # Reading the memory of a process group takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25
@@ -67,7 +67,7 @@ def serve(descriptor: int) -> None:
     known = KnownDurations()
     # If SimGrid is missing, its own runs report that.
     with suppress(ImportError):
-        import_module("faultline.simulator.simgrid_engine.warm_process")
+        import_module("faultline.simulator.processes.warm_process")
     # Schemes and packages import parts on first use: once here instead of in each child.
     import_module("scipy.optimize")
     attempt(Point(Scenario.model_validate({"job": {"steps": 1}})), known)

@@ -20,8 +20,8 @@ from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
-from faultline.simulator.job import Durations
-from faultline.strategies.guarding import text_of
+from faultline.simulator.job.job import Durations
+from faultline.strategies.plugins.guarding import text_of
 
 Labels = tuple[tuple[str, Any], ...]
 

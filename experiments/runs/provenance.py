@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from faultline.experiments.config.distribution import own_version
-from faultline.strategies.registry import plugged_files
+from faultline.strategies.plugins.registry import plugged_files
 
 _PACKAGES = ("platforms", "simulator", "strategies")
 _DATA = {".csv", ".py", ".toml", ".xml"}

@@ -11,12 +11,12 @@ from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import paid_gpus
 from faultline.experiments.job.platform_files import spec_of
 from faultline.experiments.job.replacements import machines_text
-from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
-from faultline.strategies.closed_forms.ettr import expected_ettr
+from faultline.simulator.accounting.badput import BADPUT_TYPES, CAUSES, MEANINGS
+from faultline.strategies.theory.ettr import expected_ettr
 
 if TYPE_CHECKING:
     from faultline.experiments.job.resolved_job import ResolvedJob
-    from faultline.simulator.progress import Progress
+    from faultline.simulator.accounting.progress import Progress
 
 Record = dict[str, Any]
 """A flat record: column to scalar."""

@@ -15,14 +15,14 @@ from faultline.experiments.job.step_times import simulated_traffic
 from faultline.experiments.runs.record import Record, SimulatedRun, record_of
 from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import preset_names
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import simulate
-from faultline.simulator.training import Training
+from faultline.simulator.loop.run import simulate
+from faultline.simulator.loop.training import Training
+from faultline.simulator.replay.engine import ReplayEngine
 
 if TYPE_CHECKING:
     from faultline.experiments.config.grid import EngineName
-    from faultline.simulator.simgrid_engine.process import SimgridResult
-    from faultline.simulator.timeline import Event
+    from faultline.simulator.accounting.timeline import Event
+    from faultline.simulator.processes.process import SimgridResult
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
 
 def simulate_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
     """Simulate a resolved job on SimGrid."""
-    from faultline.simulator.simgrid_engine.process import run_on_simgrid
+    from faultline.simulator.processes.process import run_on_simgrid
 
     beside = question.protected.overlapped
     path = beside.platform if beside else platform_file(question.scenario)

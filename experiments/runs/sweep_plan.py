@@ -33,7 +33,7 @@ from faultline.experiments.runs.table import (
     tables_stand,
     write_tables,
 )
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.plugins.registry import strategy_class
 from rich.console import Console
 
 NO_LIMITS = Limits()

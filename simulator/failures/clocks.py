@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
+from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.failures.victims import Victims
-from faultline.simulator.random_streams import Purpose, stream
 
 ClockRule = Literal["from-detection", "renewal"]
 

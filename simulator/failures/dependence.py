@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from faultline.simulator.failures.failure import OF_ONE_GPU, Failure, JobLayout
-from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.random_streams import Purpose, stream
 from numpy.typing import NDArray
 
 ON_ONE_NODE = OF_ONE_GPU | {"host"}

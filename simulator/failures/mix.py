@@ -22,8 +22,8 @@ from faultline.simulator.failures.dependence import ON_ONE_NODE, Dependence, Dep
 from faultline.simulator.failures.distributions import NEVER_S, Distribution, Exponential, Weibull
 from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.models import FailureSequence
+from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.failures.reactions import Reactions
-from faultline.simulator.random_streams import Purpose, stream
 from numpy.typing import NDArray
 
 _BLOCK = 64

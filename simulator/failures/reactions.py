@@ -12,7 +12,7 @@ from typing import Literal
 
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import STOPPING, Failure, Kind, Level
-from faultline.strategies.stragglers import StragglerPolicy
+from faultline.strategies.theory.stragglers import StragglerPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from faultline.simulator.failures.failure import JobLayout, Kind, Level
-from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.random_streams import Purpose, stream
 
 _BLOCK = 8
 

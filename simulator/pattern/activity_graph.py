@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.ordered_passes import OrderedPasses
 from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern
-from faultline.strategies.pipeline_schedule import Pass, stage_passes
+from faultline.strategies.interface.pipeline_schedule import Pass, stage_passes
 
 Kind = Literal[
     "compute", "tensor", "context", "pipeline", "hidden send", "gradient", "optimizer", "meeting"

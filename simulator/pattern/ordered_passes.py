@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline.strategies.pipeline_schedule import Pass
+from faultline.strategies.interface.pipeline_schedule import Pass
 
 _IDLE = "."
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import NamedTuple
 
-from faultline.strategies.rerouted_schedule import SplitBackward
+from faultline.strategies.interface.rerouted_schedule import SplitBackward
 
 
 class RingEdge(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from faultline.strategies.step_shares import Pipeline, idle, reduced_pipeline
+from faultline.strategies.interface.step_shares import Pipeline, idle, reduced_pipeline
 
 if TYPE_CHECKING:
     from faultline.simulator.pattern.activity_graph import Rank

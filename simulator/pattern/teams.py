@@ -26,7 +26,7 @@ from faultline.simulator.pattern.step_pattern import (
     ring_edges,
 )
 from faultline.simulator.pattern.step_shares import StepShares
-from faultline.strategies.step_shares import Pipeline, StageShare
+from faultline.strategies.interface.step_shares import Pipeline, StageShare
 
 Hosts = Sequence[Sequence[Sequence[str]]]
 """GPU hosts by replica, stage and tensor-parallel position."""

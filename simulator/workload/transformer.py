@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline.strategies.stage_work import Halves
+from faultline.strategies.interface.stage_work import Halves
 
 
 class WorkloadError(ValueError):

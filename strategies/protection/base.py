@@ -12,10 +12,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from faultline.strategies.base import StrategyOptions
-from faultline.strategies.checkpoint_policies import CheckpointPolicy
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.scheme import StrategyOptions
+from faultline.strategies.protection.checkpoint_policies import CheckpointPolicy
+from faultline.strategies.protection.node_groups import NodeGroups, Placement
 
 Recovery = Literal["local", "peers", "storage"]
 """Place of a restarted job's state: the memory of each node; for lost nodes, the memory of their

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from faultline.strategies.base import StrategyOptions
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.scheme import StrategyOptions
 from faultline.strategies.protection.base import (
     VERSIONS_IN_MEMORY,
     LoadTimes,
@@ -17,6 +16,7 @@ from faultline.strategies.protection.base import (
     TransferTimes,
     hidden_interference_s,
 )
+from faultline.strategies.protection.node_groups import NodeGroups, Placement
 from pydantic import Field
 
 

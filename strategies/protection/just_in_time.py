@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from faultline.strategies.base import StrategyOptions
-from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.interface.scheme import StrategyOptions
 from faultline.strategies.protection.base import (
     LoadTimes,
     ProtectedJob,
@@ -15,6 +14,7 @@ from faultline.strategies.protection.base import (
     TransferTimes,
     peers_of_equal_shards,
 )
+from faultline.strategies.protection.node_groups import NodeGroups
 
 
 class JustInTime(Protection):

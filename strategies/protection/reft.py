@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from faultline.strategies.base import StrategyOptions
-from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.interface.scheme import StrategyOptions
 from faultline.strategies.protection.base import (
     VERSIONS_IN_MEMORY,
     LoadTimes,
@@ -17,6 +16,7 @@ from faultline.strategies.protection.base import (
     hidden_interference_s,
     peers_of_equal_shards,
 )
+from faultline.strategies.protection.node_groups import NodeGroups, Placement
 from pydantic import Field
 
 

@@ -29,8 +29,8 @@ from faultline.experiments.studies.spare.cells import cell_of
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.simgrid_engine.collective_probe import probe_collective
-from faultline.strategies.stacks import StackedShards
+from faultline.simulator.timing.collective_probe import probe_collective
+from faultline.strategies.schemes.spare.stacks import StackedShards
 from rich.console import Console
 
 from tests.benchmarks.conftest import Speed

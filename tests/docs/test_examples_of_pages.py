@@ -13,8 +13,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.plugins.skeleton import write_scheme_package
-from faultline.strategies.base import Continue, Hit, StrategyOptions, WipeOut
-from faultline.strategies.recovery import Move
+from faultline.strategies.interface.recovery import Move
+from faultline.strategies.interface.scheme import Continue, Hit, StrategyOptions, WipeOut
 from faultline.testing import check_scheme
 
 from tests.docs.pages import ROOT, blocks

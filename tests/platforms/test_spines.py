@@ -19,7 +19,7 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.topology import hashed, rail_plane
 from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.processes.process import in_own_process
 
 from tests.platforms.helpers import Write, four_by_four
 

@@ -11,12 +11,12 @@ import pytest
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.job import Job
-from faultline.simulator.progress import Progress
-from faultline.simulator.simgrid_engine.process import run_on_simgrid
-from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.simulator.timeline import Event
-from faultline.strategies.base import Strategy
+from faultline.simulator.accounting.progress import Progress
+from faultline.simulator.accounting.timeline import Event
+from faultline.simulator.job.job import Job
+from faultline.simulator.processes.process import run_on_simgrid
+from faultline.simulator.simgrid.traffic import Traffic
+from faultline.strategies.interface.scheme import Strategy
 
 from tests.simulator.helpers import OnEngine, replayed
 

@@ -26,9 +26,9 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.failure import FACTOR_NEEDED, KINDS, LASTS_NEEDED, Level
 from faultline.simulator.pattern.activity_graph import Fold
-from faultline.simulator.simgrid_engine import process
-from faultline.simulator.simgrid_engine.process import SimgridResult
-from faultline.strategies.registry import all_protections, all_strategies
+from faultline.simulator.processes import process
+from faultline.simulator.processes.process import SimgridResult
+from faultline.strategies.plugins.registry import all_protections, all_strategies
 
 from tests.simulator.helpers import COLUMNS
 
@@ -157,7 +157,7 @@ _simulate_apart = process.simulate_here
 
 def simulate_job_folded(*args: Any) -> SimgridResult:
     """Simulate a job in this process, however small, as a large one."""
-    from faultline.simulator.simgrid_engine import simulated_steps
+    from faultline.simulator.simgrid import simulated_steps
 
     stands_for_all: list[bool] = []
 

@@ -15,18 +15,18 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.durations import ConstantTime
+from faultline.simulator.accounting.progress import Progress
+from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
-from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.progress import Progress
-from faultline.simulator.recovery_times import RecoveryPrices
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import simulate
-from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.simulator.timeline import Event, EventKind
-from faultline.simulator.training import Training
-from faultline.strategies.base import (
+from faultline.simulator.job.durations import ConstantTime
+from faultline.simulator.job.job import Durations, Job, Rules, Work
+from faultline.simulator.job.recovery_times import RecoveryPrices
+from faultline.simulator.loop.run import simulate
+from faultline.simulator.loop.training import Training
+from faultline.simulator.replay.engine import ReplayEngine
+from faultline.simulator.simgrid.traffic import Traffic
+from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
     Strategy,
@@ -34,7 +34,7 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
-from faultline.strategies.checkpoint_policies import EverySteps
+from faultline.strategies.protection.checkpoint_policies import EverySteps
 
 OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 

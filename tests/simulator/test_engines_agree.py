@@ -14,7 +14,7 @@ import pytest
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.timeline import EventKind
+from faultline.simulator.accounting.timeline import EventKind
 
 from tests.simulator.helpers import agreed
 

@@ -15,8 +15,8 @@ from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.timeline import EventKind
-from faultline.strategies.registry import all_strategies
+from faultline.simulator.accounting.timeline import EventKind
+from faultline.strategies.plugins.registry import all_strategies
 
 from tests.simulator.helpers import agreed, alike, traced
 from tests.stated_times import NOTHING_MEASURED

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from faultline.strategies.base import Hit, Strategy, StrategyOptions
-from faultline.strategies.job_shape import JobShape
-from faultline.strategies.pipeline_schedule import split_iteration, stage_passes
-from faultline.strategies.registry import strategy_class
-from faultline.strategies.stage_work import StageWork
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.pipeline_schedule import split_iteration, stage_passes
+from faultline.strategies.interface.scheme import Hit, Strategy, StrategyOptions
+from faultline.strategies.interface.stage_work import StageWork
+from faultline.strategies.plugins.registry import strategy_class
 
 _FACTS = {one.name for one in fields(JobShape)}
 

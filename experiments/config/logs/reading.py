@@ -34,7 +34,7 @@ from faultline.experiments.config.trace_file import (
     seconds_of,
     wrong_columns,
 )
-from faultline.simulator.badput import BADPUT_TYPES
+from faultline.simulator.accounting.badput import BADPUT_TYPES
 from faultline.simulator.failures.failure import KINDS, JobLayout
 
 _FORMATS = (

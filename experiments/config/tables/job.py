@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from faultline.experiments.config.tables.table import Table, count, key, share
 from faultline.simulator.workload.kernels import AttentionKernel, MatmulPrecision
-from faultline.strategies.job_shape import OptimizerBackup
+from faultline.strategies.interface.job_shape import OptimizerBackup
 
 ModelName = Literal[
     "stated",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from faultline.experiments.config.tables.table import SOUND, Table, key, seconds, share
-from faultline.simulator.job import (
+from faultline.simulator.job.job import (
     Detection,
     FailedWriter,
     FailureInAllReduce,
@@ -15,8 +15,8 @@ from faultline.simulator.job import (
     Rejoin,
     Resume,
 )
-from faultline.strategies.recovery import RecoveryKind
-from faultline.strategies.registry import all_protections
+from faultline.strategies.interface.recovery import RecoveryKind
+from faultline.strategies.plugins.registry import all_protections
 
 
 class DetectionTable(Table):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from faultline.experiments.config.tables.table import Table, key, seconds
 from faultline.simulator.failures.failure import Transient
-from faultline.simulator.recovery_times import CommunicatorTime
+from faultline.simulator.job.recovery_times import CommunicatorTime
 
 NCCLX = "NCCLX (arXiv 2510.20171)"
 BYTEROBUST = "ByteRobust (arXiv 2509.16293)"

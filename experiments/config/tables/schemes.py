@@ -12,7 +12,7 @@ from faultline.experiments.config.tables.table import (
     seconds,
     with_registered,
 )
-from faultline.strategies.registry import all_protections, all_strategies
+from faultline.strategies.plugins.registry import all_protections, all_strategies
 
 
 class _StrategyTable(RegisteredTable):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from faultline.strategies.base import StrategyOptions
+from faultline.strategies.interface.scheme import StrategyOptions
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 SOUND = "choice: sound behaviour; the published simulator of SPARe uses"

@@ -9,7 +9,7 @@ from string import Template
 
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.files import write_file
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.plugins.registry import all_strategies
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -22,8 +22,8 @@ from faultline.experiments.studies.gemini.survival import (
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import JobLayout
-from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.in_memory.reliability import (
+from faultline.strategies.protection.node_groups import NodeGroups, Placement
+from faultline.strategies.protection.reliability import (
     expected_wasted_time_s,
     gemini_recovery_bound,
     wasted_time_s,

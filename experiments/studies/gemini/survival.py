@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from math import comb, expm1
 from typing import TypeVar
 
-from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.protection.node_groups import NodeGroups
 
 Weight = TypeVar("Weight", int, float)
 

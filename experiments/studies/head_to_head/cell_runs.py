@@ -26,14 +26,14 @@ from faultline.experiments.studies.head_to_head.setting import (
 )
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import simulate
-from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
-from faultline.strategies.closed_forms.prediction import StepCosts, predict
-from faultline.strategies.closed_forms.wipe_out import Predictable
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.recovery import SHRINK
-from faultline.strategies.registry import strategy_class
+from faultline.simulator.loop.run import simulate
+from faultline.simulator.replay.engine import ReplayEngine
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.recovery import SHRINK
+from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.theory.lifetimes import GroupLifetimes
+from faultline.strategies.theory.prediction import StepCosts, predict
+from faultline.strategies.theory.wipe_out import Predictable
 
 HOPELESS = 1.5
 """A run is stopped if its time and GPU-hours exceed the least so far by this factor."""

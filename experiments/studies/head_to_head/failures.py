@@ -16,10 +16,10 @@ from math import ceil, inf, sqrt
 from faultline.simulator.failures.distributions import Constant, Uniform
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
-from faultline.simulator.job import Job
-from faultline.simulator.phases import Restart
-from faultline.simulator.training import Training, TrainingLoop
-from faultline.strategies.base import Hit, Strategy, WipeOut
+from faultline.simulator.job.job import Job
+from faultline.simulator.job.phases import Restart
+from faultline.simulator.loop.training import Training, TrainingLoop
+from faultline.strategies.interface.scheme import Hit, Strategy, WipeOut
 
 DAY_S = 86_400.0
 # 78 % of the interruptions of Llama 3 were of hardware (Grattafiori et al. 2024); repair times as

@@ -28,13 +28,13 @@ from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.head_to_head.failures import FailureProcess
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
-from faultline.simulator.cache_folder import platform_in_cache
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.job import Durations
+from faultline.simulator.job.job import Durations
+from faultline.simulator.timing.cache_folder import platform_in_cache
 from faultline.simulator.workload.memory import gpu_memory
-from faultline.strategies.job_shape import JobShape
-from faultline.strategies.recovery import RESTART, RecoveryKind
-from faultline.strategies.registry import all_strategies, strategy_class
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.recovery import RESTART, RecoveryKind
+from faultline.strategies.plugins.registry import all_strategies, strategy_class
 
 Machines = Literal["stated", "queue", "standbys"]
 

@@ -16,11 +16,11 @@ import pandas as pd
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.simulator.workload.memory import Precision, layer_activation_bytes
 from faultline.simulator.workload.transformer import Transformer
-from faultline.strategies.base import Hit
-from faultline.strategies.job_shape import JobShape
-from faultline.strategies.mecefo import Mecefo, MecefoOptions
-from faultline.strategies.stage_work import LowRank, Techniques
-from faultline.strategies.takeover.node_costs import (
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.scheme import Hit
+from faultline.strategies.interface.stage_work import LowRank, Techniques
+from faultline.strategies.schemes.mecefo import Mecefo, MecefoOptions
+from faultline.strategies.schemes.takeover.node_costs import (
     FULL,
     LAYERS_7B,
     MICRO_BATCHES,

@@ -25,11 +25,11 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.timeline import Event, EventKind
-from faultline.strategies.base import Hit, StrategyOptions
-from faultline.strategies.oobleck import Oobleck
-from faultline.strategies.stage_work import LayerShape
-from faultline.strategies.takeover.node_costs import (
+from faultline.simulator.accounting.timeline import Event, EventKind
+from faultline.strategies.interface.scheme import Hit, StrategyOptions
+from faultline.strategies.interface.stage_work import LayerShape
+from faultline.strategies.schemes.oobleck import Oobleck
+from faultline.strategies.schemes.takeover.node_costs import (
     MICRO_BATCHES,
     NO_FAULT,
     cost_of_other_model,

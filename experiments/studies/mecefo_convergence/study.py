@@ -27,12 +27,12 @@ from faultline.experiments.studies.base import Results, Row, Study, shown_rows
 from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.mecefo.runs import GROUPS, MODELS, SCENARIOS, STAGES
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import simulate
-from faultline.simulator.timeline import Event, EventKind
-from faultline.simulator.training import Training
-from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.stage_work import LowRank
+from faultline.simulator.accounting.timeline import Event, EventKind
+from faultline.simulator.loop.run import simulate
+from faultline.simulator.loop.training import Training
+from faultline.simulator.replay.engine import ReplayEngine
+from faultline.strategies.interface.scheme import StepPlan, Task
+from faultline.strategies.interface.stage_work import LowRank
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -24,10 +24,10 @@ from faultline.experiments.studies.mecefo_convergence.language_model import (
     initial_weights,
     losses,
 )
-from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.workload.transformer import Transformer
-from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.stage_work import LowRank
+from faultline.strategies.interface.scheme import StepPlan, Task
+from faultline.strategies.interface.stage_work import LowRank
 from numpy.typing import NDArray
 
 _RATE, _DECAYS, _WEIGHT_DECAY, _TINY = 3e-3, (0.9, 0.999), 0.01, 1e-8

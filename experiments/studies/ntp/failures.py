@@ -28,7 +28,7 @@ from faultline.experiments.studies.ntp.throughput import (
     unpacked,
     worst_first,
 )
-from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.schemes.ntp.replica_plan import Scheme
 from numpy.typing import NDArray
 
 FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))

@@ -30,7 +30,7 @@ from faultline.experiments.studies.ntp.setting import (
 )
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.known_models import NTP_480B
-from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.schemes.ntp.replica_plan import Scheme
 
 SCENARIO = "ntp-32k"
 REPAIR = "3 or 5 days"

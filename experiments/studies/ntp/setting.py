@@ -19,7 +19,7 @@ from faultline.simulator.workload.known_models import NTP_480B
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.simulator.workload.transformer import token_flop
-from faultline.strategies.nonuniform.replica_plan import (
+from faultline.strategies.schemes.ntp.replica_plan import (
     IterationTime,
     ReplicaPlan,
     ReplicaRules,

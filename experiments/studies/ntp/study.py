@@ -18,7 +18,7 @@ from faultline.experiments.figures.style import CAUSE_LOOKS, legend_below, name_
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.ntp import failures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.badput import MEANINGS
+from faultline.simulator.accounting.badput import MEANINGS
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter

@@ -10,7 +10,7 @@ from faultline.experiments.studies.base import Results
 from faultline.experiments.studies.ntp.failures import DOMAIN_SIZES
 from faultline.experiments.studies.ntp.setting import GPUS, study_job
 from faultline.experiments.studies.ntp.throughput import available_fraction
-from faultline.strategies.nonuniform.replica_plan import (
+from faultline.strategies.schemes.ntp.replica_plan import (
     Scheme,
     performance,
     performance_within_budget,

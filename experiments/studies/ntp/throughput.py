@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
+from faultline.strategies.schemes.ntp.replica_plan import ReplicaPlan
 from numpy.typing import NDArray
 
 Counts = NDArray[np.integer]

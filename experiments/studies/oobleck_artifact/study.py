@@ -35,12 +35,12 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute, gpu_memory
 from faultline.simulator.workload.transformer import Transformer, token_flop
-from faultline.strategies.takeover.pipelines import (
+from faultline.strategies.schemes.takeover.pipelines import (
     instantiated,
     iteration_time,
     templates_needed,
 )
-from faultline.strategies.takeover.templates import Template, TemplatePlanner
+from faultline.strategies.schemes.takeover.templates import Template, TemplatePlanner
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 

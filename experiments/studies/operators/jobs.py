@@ -17,12 +17,12 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MINUTE_S, Incident
 from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE, LoopJob
-from faultline.strategies.closed_forms.ettr import (
+from faultline.strategies.interface.recovery import RESTART
+from faultline.strategies.theory.ettr import (
     expected_ettr,
     expected_ettr_with_queue,
     job_failures_per_s,
 )
-from faultline.strategies.recovery import RESTART
 
 
 def loop_jobs() -> list[LoopJob]:

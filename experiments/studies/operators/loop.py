@@ -26,7 +26,7 @@ from faultline.experiments.studies.operators.incidents import (
     write_incidents,
 )
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.closed_forms.ettr import job_failures_per_s
+from faultline.strategies.theory.ettr import job_failures_per_s
 
 RSC_RATES = {"RSC-1": 6.50e-3, "RSC-2": 2.34e-3}
 """Failures per node and day."""

@@ -36,8 +36,8 @@ from faultline.experiments.studies.operators.incidents import DAY_S
 from faultline.experiments.studies.operators.loop import RSC_RATES
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
-from faultline.strategies.base import Continue, Hit
-from faultline.strategies.warm_standby import TAKEN_ROLE
+from faultline.strategies.interface.scheme import Continue, Hit
+from faultline.strategies.schemes.warm_standby import TAKEN_ROLE
 from scipy.stats import poisson
 
 DAYS = {16_384: 12.0, 98_304: 8.0, 600_064: 4.0}

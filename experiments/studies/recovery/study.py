@@ -18,8 +18,8 @@ from faultline.experiments.studies.base import Kind, Results, Row, Study
 from faultline.experiments.studies.data import published_value, read_rows
 from faultline.experiments.studies.recovery.standbys import excess_of_few, standbys_for
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.recovery import RESTART, SHRINK, rejoining
-from faultline.strategies.warm_standby import TAKEN_ROLE
+from faultline.strategies.interface.recovery import RESTART, SHRINK, rejoining
+from faultline.strategies.schemes.warm_standby import TAKEN_ROLE
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter

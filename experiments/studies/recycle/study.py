@@ -18,9 +18,9 @@ from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.base import Hit
-from faultline.strategies.job_shape import JobShape
-from faultline.strategies.registry import build_strategy, strategy_class
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.scheme import Hit
+from faultline.strategies.plugins.registry import build_strategy, strategy_class
 
 SETTINGS = {
     "4 pipelines of 8, 8 micro-batches": (4, 8, 8),

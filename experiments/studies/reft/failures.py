@@ -22,7 +22,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
+from faultline.strategies.protection.reliability import time_to_loss, weibull_failed_by
 
 NODES, GROUP = 1024, 16
 SCALE, SHAPE = 50.0, 3.0

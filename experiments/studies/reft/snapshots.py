@@ -23,15 +23,15 @@ from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
-from faultline.simulator.cache_folder import cache_directory
-from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
-from faultline.simulator.simgrid_engine.state_transfers import (
+from faultline.simulator.simgrid.state_transfers import (
     StateTransfers,
     StateTransferTimes,
     beside_steps,
 )
-from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
+from faultline.simulator.simgrid.traffic import Traffic
+from faultline.simulator.timing.cache_folder import cache_directory
+from faultline.simulator.timing.state_probe import cached_state_probe
+from faultline.simulator.timing.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
 

@@ -14,9 +14,9 @@ from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import parts_of, read_rows
-from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.probes import cached_probe
-from faultline.strategies.golomb import largest_redundancy
+from faultline.simulator.job.job import Durations
+from faultline.simulator.timing.probes import cached_probe
+from faultline.strategies.schemes.spare.golomb import largest_redundancy
 
 GROUPS = (200, 600, 1000)
 STUDY_ALL_REDUCE_S = {200: 2.0, 600: 6.0, 1000: 10.0}

@@ -23,8 +23,8 @@ from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, Cell, headline
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.job import Durations
-from faultline.strategies.registry import strategy_class
+from faultline.simulator.job.job import Durations
+from faultline.strategies.plugins.registry import strategy_class
 
 REJOINING = "spare-rejoining"
 """SPARe with repair: failed groups rejoin at checkpoints. Without it, they wait for the next

@@ -25,9 +25,9 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.durations import StepTime
+from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.step_pattern import PartWork, PassWork, StepPattern
-from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
+from faultline.simulator.timing.step_timing import Timer, with_timer
 from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
 from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.parallel_job import ParallelJob

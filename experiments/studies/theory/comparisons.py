@@ -18,15 +18,15 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare import cells as of_spare
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.distributions import Weibull
-from faultline.strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
-from faultline.strategies.closed_forms.stacked_types import StackedTypes, least_stacks
-from faultline.strategies.closed_forms.wipe_out import (
+from faultline.strategies.plugins.registry import build_strategy, strategy_class
+from faultline.strategies.schemes.spare.spare import Spare, SpareOptions, published_redundancy
+from faultline.strategies.theory.lifetimes import GroupLifetimes, stationary_excess
+from faultline.strategies.theory.stacked_types import StackedTypes, least_stacks
+from faultline.strategies.theory.wipe_out import (
     DisjointSets,
     WipeOutLaw,
     plain_mean_failures,
 )
-from faultline.strategies.registry import build_strategy, strategy_class
-from faultline.strategies.spare import Spare, SpareOptions, published_redundancy
 
 PUBLISHED = (*((200, redundancy) for redundancy in range(2, 13)), (600, 8), (1000, 9))
 """(N, r) of SPARe in the published tables."""

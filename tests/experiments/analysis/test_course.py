@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from faultline.experiments.analysis.course import write_timeline
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.timeline import Event, EventKind
 
 from tests.experiments.command_line import Cli
 

@@ -13,7 +13,7 @@ from faultline.experiments.analysis.job_lives import lives_of
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.timeline import Event, EventKind
 
 from tests.experiments.command_line import Cli
 

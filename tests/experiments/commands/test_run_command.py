@@ -13,8 +13,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.badput import CAUSES
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.badput import CAUSES
+from faultline.simulator.accounting.timeline import Event, EventKind
 
 from tests.experiments.command_line import Cli, in_a_process
 

@@ -8,7 +8,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import Grid, read_grid, shipped_grids
 from faultline.experiments.runs.sweep_plan import make_plan
-from faultline.strategies.golomb import largest_redundancy
+from faultline.strategies.schemes.spare.golomb import largest_redundancy
 
 
 def grid_of(folder: Path, text: str) -> Grid:

@@ -8,7 +8,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.resolved_job import resolve
-from faultline.strategies.recovery import RESTART
+from faultline.strategies.interface.recovery import RESTART
 
 
 def test_dropped_groups_return_as_the_source_of_the_scheme_has_it() -> None:

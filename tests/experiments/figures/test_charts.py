@@ -31,8 +31,8 @@ from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import Sweep
-from faultline.simulator.badput import CAUSES
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.badput import CAUSES
+from faultline.simulator.accounting.timeline import Event, EventKind
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt

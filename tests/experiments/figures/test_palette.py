@@ -16,9 +16,9 @@ from faultline.experiments.figures.palette import (
     looks_of_schemes,
     title_of,
 )
-from faultline.strategies.discovery import is_shipped
-from faultline.strategies.mecefo import Mecefo
-from faultline.strategies.registry import all_protections, all_strategies
+from faultline.strategies.plugins.discovery import is_shipped
+from faultline.strategies.plugins.registry import all_protections, all_strategies
+from faultline.strategies.schemes.mecefo import Mecefo
 
 SHIPPED = tuple(name for name, scheme in all_strategies().items() if is_shipped(scheme))
 

@@ -9,7 +9,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.platform_files import platform_file, spec_at_size
 from faultline.platforms.preset_library import load_preset
-from faultline.strategies.recovery import Move, SentMove
+from faultline.strategies.interface.recovery import Move, SentMove
 
 from tests.stated_times import NOTHING_MEASURED
 

@@ -15,8 +15,8 @@ from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.recovery import Move, SentMove
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.recovery import Move, SentMove
 
 from tests.simulator.helpers import alike, traced
 from tests.stated_times import SNAPSHOT_SETTINGS, SNAPSHOTS

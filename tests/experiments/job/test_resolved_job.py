@@ -14,8 +14,8 @@ from faultline.experiments.job.resolved_job import filled_in, resolve
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.job import Rules
-from faultline.strategies.recovery import RESTART
+from faultline.simulator.job.job import Rules
+from faultline.strategies.interface.recovery import RESTART
 
 
 @pytest.mark.parametrize(

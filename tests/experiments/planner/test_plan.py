@@ -27,8 +27,8 @@ from faultline.experiments.planner.verification import (
     steps_needed,
     verify,
 )
-from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.interface.scheme import StepPlan, Strategy, Verdict, WipeOut
+from faultline.strategies.plugins.registry import all_strategies
 from rich.console import Console
 
 from tests.experiments.planner.small_jobs import STATED, STORAGE, small

@@ -16,14 +16,21 @@ from faultline.experiments.plugins.checking import (
     _check_with_ranks,
     check_engines,
 )
-from faultline.simulator.contract import ContractError
-from faultline.strategies.base import Continue, Hit, StepPlan, StrategyOptions, Verdict, WipeOut
-from faultline.strategies.job_shape import JobShape
-from faultline.strategies.mecefo import Mecefo
-from faultline.strategies.recovery import Mirror, Move, SentMove
-from faultline.strategies.registry import all_strategies
-from faultline.strategies.replication import Replication
-from faultline.strategies.step_shares import reduced_pipeline
+from faultline.simulator.loop.contract import ContractError
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.recovery import Mirror, Move, SentMove
+from faultline.strategies.interface.scheme import (
+    Continue,
+    Hit,
+    StepPlan,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+from faultline.strategies.interface.step_shares import reduced_pipeline
+from faultline.strategies.plugins.registry import all_strategies
+from faultline.strategies.schemes.mecefo import Mecefo
+from faultline.strategies.schemes.replication import Replication
 from faultline.testing import SchemeError, check_scheme
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.skeleton import write_scheme_package
-from faultline.strategies.guarding import is_foreign
+from faultline.strategies.plugins.guarding import is_foreign
 
 from tests.child_processes import output_of_python
 from tests.experiments.command_line import in_a_process
@@ -79,7 +79,7 @@ def test_a_package_is_not_written_over_another(tmp_path: Path) -> None:
 def test_what_is_broken_is_named_and_breaks_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text("x = 1 / 0\n")
     (tmp_path / "thief.py").write_text(
-        "from faultline.strategies.checkpoint import Checkpoint\n"
+        "from faultline.strategies.schemes.checkpoint import Checkpoint\n"
         "class Mine(Checkpoint):\n    name = 'spare'\n    summary = 'not SPARe'\n"
         "class Loud(Checkpoint):\n    name = 'LOUD!'\n    summary = 'loud'\n"
         "class NoOptions(Checkpoint):\n    name = 'none'\n    summary = 's'\n    Options = dict\n"
@@ -105,7 +105,8 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(tmp_path: Path) -> None
         "half of plugged (half:Half) is left out: ZeroDivisionError",
         "absent of plugged (nowhere:X) is left out: ModuleNotFoundError",
         "number of plugged (math:pi) is left out: TypeError: has no subclass of Strategy",
-        "thief of plugged (thief) is left out: 'spare' is the name of strategies/spare.py",
+        "thief of plugged (thief) is left out: 'spare' is the name of "
+        "strategies/schemes/spare/spare.py",
         "Loud.name is 'LOUD!': use small letters",
         "NoOptions.Options is not a subclass of StrategyOptions",
         "thief of plugged (thief) is left out: PydanticSchemaGenerationError",
@@ -158,7 +159,7 @@ def test_a_scheme_of_a_file_is_simulated_everywhere(tmp_path: Path) -> None:
 
 
 MINE = """
-from faultline.strategies.checkpoint import Checkpoint
+from faultline.strategies.schemes.checkpoint import Checkpoint
 class Mine(Checkpoint):
     name, summary, title = "mine", "As checkpoint only", "Mine"
 """

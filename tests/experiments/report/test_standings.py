@@ -10,7 +10,7 @@ import pytest
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, answer, standings
-from faultline.simulator.badput import CAUSES
+from faultline.simulator.accounting.badput import CAUSES
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

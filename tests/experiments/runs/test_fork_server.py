@@ -36,8 +36,8 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import environment
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.job import Durations
-from faultline.strategies.errors import StrategyError
+from faultline.simulator.job.job import Durations
+from faultline.strategies.interface.errors import StrategyError
 
 from tests.experiments.runs.processes import (
     ENDLESS,

@@ -49,10 +49,10 @@ def test_whatever_a_run_imports_counts(source: Path) -> None:
     others = [
         "experiments/config/mixes/rsc-1.toml",
         "platforms/presets/hgx-h100.toml",
-        "simulator/replay.py",
-        "simulator/simgrid_engine/process.py",
-        "strategies/golomb_rulers.csv",
-        "strategies/spare.py",
+        "simulator/replay/engine.py",
+        "simulator/processes/process.py",
+        "strategies/schemes/spare/golomb_rulers.csv",
+        "strategies/schemes/spare/spare.py",
     ]
     for name in (*leading_there, *others):
         path = source / name

@@ -9,7 +9,7 @@ from faultline.experiments.config.scenario_file import load_scenario, shipped_sc
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.record import COLUMNS, Kind, Record, column
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.badput import CAUSES
+from faultline.simulator.accounting.badput import CAUSES
 
 from tests.stated_times import SNAPSHOT_SETTINGS
 

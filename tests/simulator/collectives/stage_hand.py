@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from faultline.simulator.collectives.schedule import Schedule, Stage
-from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.processes.process import in_own_process
 
 Fidelity = Literal["flow", "chunk"]
 """As the product simulates it: one flow an edge; or every message of the algorithm."""
@@ -52,7 +52,7 @@ def all_at_once(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
 
 def _in_turn(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
     import simgrid
-    from faultline.simulator.simgrid_engine.loading import load_engine
+    from faultline.simulator.simgrid.loading import load_engine
 
     engine = load_engine(platform)
     times_s: list[float] = []
@@ -65,7 +65,7 @@ def _in_turn(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
 
 
 def _together(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
-    from faultline.simulator.simgrid_engine.loading import load_engine
+    from faultline.simulator.simgrid.loading import load_engine
 
     engine = load_engine(platform)
     ends_s: list[list[float]] = [[] for _ in simulates]
@@ -79,7 +79,7 @@ def _start(each: Simulate, tag: str, ends_s: list[float]) -> None:
     """Start the members of a collective, which add to the times of its end."""
     import simgrid
     from faultline.simulator.collectives.runner import Collective
-    from faultline.simulator.simgrid_engine.loading import actor_on
+    from faultline.simulator.simgrid.loading import actor_on
 
     schedule = each.schedule if each.fidelity == "flow" else _ByMessages(each.schedule)
     collective = Collective(schedule, each.hosts, tag)  # type: ignore[arg-type]

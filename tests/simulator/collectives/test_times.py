@@ -13,7 +13,7 @@ from faultline.simulator.collectives.exchange import PointToPoint
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.simgrid_engine.collective_probe import probe_collective
+from faultline.simulator.timing.collective_probe import probe_collective
 
 from tests.simulator.collectives.stage_hand import (
     Fidelity,

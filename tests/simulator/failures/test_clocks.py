@@ -12,12 +12,12 @@ from faultline.simulator.failures.clocks import ClockRule, EventClocks, RenewalC
 from faultline.simulator.failures.distributions import Exponential, Weibull
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.failures.trace import Trace
-from faultline.simulator.random_streams import Purpose, stream
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import simulate
-from faultline.simulator.training import Training
-from faultline.strategies.registry import build_strategy
+from faultline.simulator.loop.run import simulate
+from faultline.simulator.loop.training import Training
+from faultline.simulator.replay.engine import ReplayEngine
+from faultline.strategies.plugins.registry import build_strategy
 from hypothesis import example, given
 from hypothesis import strategies as st
 

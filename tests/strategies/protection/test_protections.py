@@ -6,11 +6,11 @@ from itertools import combinations
 from typing import Any, get_args
 
 import pytest
-from faultline.simulator.simgrid_engine.state_transfers import StateTransferTimes
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.in_memory.node_groups import Placement
+from faultline.simulator.simgrid.state_transfers import StateTransferTimes
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.plugins.registry import all_protections, protection_class
 from faultline.strategies.protection.base import ProtectedJob, Protection, hidden_interference_s
-from faultline.strategies.registry import all_protections, protection_class
+from faultline.strategies.protection.node_groups import Placement
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -25,7 +25,7 @@ from faultline.experiments.studies.gemini.study import (
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.mix import CauseMix
-from faultline.strategies.in_memory.node_groups import Placement
+from faultline.strategies.protection.node_groups import Placement
 
 from tests.experiments.command_line import Cli
 

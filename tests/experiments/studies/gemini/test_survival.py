@@ -14,9 +14,9 @@ from faultline.experiments.studies.gemini.survival import (
     loss_in_window,
     loss_probability,
 )
-from faultline.strategies.in_memory import reliability
-from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.in_memory.reliability import (
+from faultline.strategies.protection import reliability
+from faultline.strategies.protection.node_groups import NodeGroups, Placement
+from faultline.strategies.protection.reliability import (
     expected_wasted_time_s,
     gemini_recovery_bound,
     time_to_loss,

@@ -33,8 +33,8 @@ from faultline.experiments.studies.head_to_head.setting import (
     listed_cells,
     measure_job,
 )
-from faultline.strategies.recovery import Move, Recovery, RecoveryKind, SentMove
-from faultline.strategies.registry import all_protections, all_strategies
+from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind, SentMove
+from faultline.strategies.plugins.registry import all_protections, all_strategies
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 

@@ -11,7 +11,7 @@ from faultline.experiments.studies.head_to_head.failures import (
     still_under_repair,
 )
 from faultline.simulator.failures.failure import JobLayout
-from faultline.strategies.registry import build_strategy
+from faultline.strategies.plugins.registry import build_strategy
 from scipy.stats import poisson
 
 _LAYOUT = JobLayout(64, 512, 8, 32, 512)

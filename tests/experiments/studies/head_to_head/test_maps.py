@@ -34,7 +34,7 @@ from faultline.experiments.studies.head_to_head.setting import (
     all_candidates,
     measure_job,
 )
-from faultline.strategies.recovery import SHRINK
+from faultline.strategies.interface.recovery import SHRINK
 
 _SAMPLES = 64
 

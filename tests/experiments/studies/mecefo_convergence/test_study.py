@@ -13,7 +13,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo_convergence import study
 from faultline.experiments.studies.mecefo_convergence.study import LOSSES, Cell, plans_of
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.accounting.timeline import Event, EventKind
 
 from tests.experiments.command_line import Cli
 

@@ -11,10 +11,10 @@ jax = pytest.importorskip("jax")
 
 from faultline.experiments.studies.mecefo_convergence import language_model as lm  # noqa: E402
 from faultline.experiments.studies.mecefo_convergence import training  # noqa: E402
-from faultline.simulator.random_streams import Purpose, stream  # noqa: E402
+from faultline.simulator.failures.random_streams import Purpose, stream  # noqa: E402
 from faultline.simulator.workload.transformer import Transformer  # noqa: E402
-from faultline.strategies.base import StepPlan, Task  # noqa: E402
-from faultline.strategies.stage_work import LowRank  # noqa: E402
+from faultline.strategies.interface.scheme import StepPlan, Task  # noqa: E402
+from faultline.strategies.interface.stage_work import LowRank  # noqa: E402
 
 SHAPE = Transformer(8, 12, heads=2, layers=2, sequence_tokens=6, vocabulary=256)
 SETTINGS = training.Settings(SHAPE, 2, 2, 2, LowRank(2, 3))

@@ -14,7 +14,7 @@ from faultline.experiments.studies.ntp.failures import (
     spares_table,
 )
 from faultline.experiments.studies.ntp.setting import Purpose, stream, study_job
-from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.schemes.ntp.replica_plan import Scheme
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -30,8 +30,8 @@ from faultline.experiments.studies.ntp.loop import (
     scenario_of,
 )
 from faultline.experiments.studies.ntp.setting import study_job
-from faultline.strategies.nonuniform.replica_plan import Scheme
-from faultline.strategies.ntp import Ntp, NtpPw
+from faultline.strategies.schemes.ntp.ntp import Ntp, NtpPw
+from faultline.strategies.schemes.ntp.replica_plan import Scheme
 
 COARSE = ("times.compute_s=33.48", "times.all_reduce_s=1.701")
 """Steps ten times as long: a tenth of them to run, and the same failures."""

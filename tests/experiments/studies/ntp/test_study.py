@@ -18,7 +18,7 @@ from faultline.experiments.studies.ntp.failures import (
     trace_table,
 )
 from faultline.experiments.studies.ntp.setting import resharding_table, study_job
-from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.schemes.ntp.replica_plan import Scheme
 
 from tests.experiments.command_line import Cli
 

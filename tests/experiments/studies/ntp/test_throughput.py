@@ -16,7 +16,7 @@ from faultline.experiments.studies.ntp.throughput import (
     unpacked,
     worst_first,
 )
-from faultline.strategies.nonuniform.replica_plan import (
+from faultline.strategies.schemes.ntp.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
     Scheme,

@@ -34,7 +34,7 @@ from faultline.experiments.studies.operators.study import (
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import STOPPING, Failure
-from faultline.strategies.recovery import SHRINK, rejoining
+from faultline.strategies.interface.recovery import SHRINK, rejoining
 from matplotlib.figure import Figure
 
 from tests.docs.pages import ROOT

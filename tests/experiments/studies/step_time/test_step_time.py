@@ -24,7 +24,7 @@ from faultline.experiments.studies.step_time.predicting import (
     slowest_gpu,
 )
 from faultline.experiments.studies.step_time.published import Choice, Unit, cases
-from faultline.simulator.durations import StepTime
+from faultline.simulator.job.durations import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
 

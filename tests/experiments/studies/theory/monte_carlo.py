@@ -27,12 +27,12 @@ from faultline.experiments.studies.theory.comparisons import (
     TIMES_GROUPS,
 )
 from faultline.simulator.failures.distributions import Weibull
-from faultline.strategies.base import WipeOut
-from faultline.strategies.closed_forms.stacked_types import least_stacks
-from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
-from faultline.strategies.golomb import largest_redundancy, ruler_for
-from faultline.strategies.replication import Replication
-from faultline.strategies.spare import Spare, SpareOptions
+from faultline.strategies.interface.scheme import WipeOut
+from faultline.strategies.schemes.replication import Replication
+from faultline.strategies.schemes.spare.golomb import largest_redundancy, ruler_for
+from faultline.strategies.schemes.spare.spare import Spare, SpareOptions
+from faultline.strategies.theory.stacked_types import least_stacks
+from faultline.strategies.theory.wipe_out import FloatArray, WipeOutLaw
 from numpy.typing import NDArray
 
 STANDARD_ERROR = 0.0018

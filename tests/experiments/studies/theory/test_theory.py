@@ -31,11 +31,11 @@ from faultline.experiments.studies.theory.comparisons import (
     with_errors,
 )
 from faultline.experiments.studies.theory.study import draw_errors
-from faultline.strategies.base import WipeOut
-from faultline.strategies.closed_forms.stacked_types import least_stacks
-from faultline.strategies.golomb import largest_redundancy
-from faultline.strategies.registry import build_strategy
-from faultline.strategies.spare import Spare, SpareOptions
+from faultline.strategies.interface.scheme import WipeOut
+from faultline.strategies.plugins.registry import build_strategy
+from faultline.strategies.schemes.spare.golomb import largest_redundancy
+from faultline.strategies.schemes.spare.spare import Spare, SpareOptions
+from faultline.strategies.theory.stacked_types import least_stacks
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure

@@ -1,0 +1,1 @@
+"""What a run reports: its progress, its seconds by cause, its events."""

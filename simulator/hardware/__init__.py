@@ -1,0 +1,1 @@
+"""Broken components, and the machines that replace them."""

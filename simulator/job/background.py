@@ -1,0 +1,330 @@
+"""Snapshots in flight while the job goes on: they and the steps slow each other on shared links.
+
+Snapshots go to storage or to host memories. The slowdowns by several snapshots add up, as for flows
+that share one link equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from math import inf
+from typing import Literal
+
+from faultline.simulator.job.courses import (
+    Alone,
+    Copy,
+    Course,
+    Courses,
+    Fails,
+    Part,
+    Passes,
+    Returns,
+)
+
+Meets = Literal["passes", "sync", "save", "send"]
+"""Traffic that a write may share links with: the passes of a step, its exchange of gradients,
+another checkpoint, or state that groups send to each other."""
+
+_ROUNDING = 1e-9
+_FOR_EVER_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How a part of a step and a write slow each other when they share bandwidth."""
+
+    slowdown: float = 1.0  # Time of the part while the write goes on, over its time alone.
+    pace: float = 1.0  # Rate of the write meanwhile, over its rate alone.
+
+    @classmethod
+    def of(cls, alone_s: float, write_s: float, ended_s: float, written_s: float) -> Sharing:
+        """Return the sharing of a part and a write that were started together.
+
+        Alone they take `alone_s` and `write_s` seconds; they end `ended_s` and `written_s` seconds
+        after the common start.
+        """
+        if alone_s <= 0.0 or write_s <= 0.0:
+            return cls()
+        if written_s >= ended_s:
+            slowdown, pace = ended_s / alone_s, 1.0 - (written_s - write_s) / ended_s
+        else:
+            slowdown, pace = 1.0 / (1.0 - (ended_s - alone_s) / written_s), write_s / written_s
+        if max(slowdown - 1.0, 1.0 - pace) < _ROUNDING:
+            return cls()
+        return cls(max(1.0, slowdown), min(1.0, pace))
+
+
+ALONE = Sharing()
+ANOTHER_WRITE = Sharing(2.0, 0.5)
+"""Two writes of the same hosts share all of their links."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBesideSteps:
+    """How long a write takes while steps go on."""
+
+    alone_s: float  # Time without other traffic, in seconds.
+    # Sharing with the forward and backward passes, and with the exchange of gradients.
+    passes: Sharing
+    sync: Sharing
+    # Sharing with a checkpoint that is written to storage; one of stated time shares no link.
+    save: Sharing = ANOTHER_WRITE
+    # Sharing with state that groups send to each other over the links of checkpoints.
+    send: Sharing = ANOTHER_WRITE
+    # Simulates all traffic from the write's start; None for jobs that are too large for that.
+    courses: Courses | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether it shares a link with any part of a step."""
+        return (self.passes, self.sync) != (ALONE, ALONE)
+
+    @property
+    def slowdown(self) -> float:
+        """Largest factor by which a step takes longer."""
+        return max(self.passes.slowdown, self.sync.slowdown)
+
+    def beside(self, meets: Meets | None) -> Sharing:
+        """Return how the write and a part slow each other."""
+        return ALONE if meets is None else getattr(self, meets)
+
+    def fits_into(self, passes_s: float) -> bool:
+        """Whether it shares no link with passes of `passes_s` seconds and ends within them."""
+        return self.passes == ALONE and self.alone_s <= passes_s
+
+    def course(self, passes_s: float, sync_s: float) -> tuple[float, float]:
+        """Return the seconds that it adds to the steps from its start on, and when it ends."""
+        left_s, now_s, longer_s = self.alone_s, 0.0, 0.0
+        if passes_s + sync_s <= 0.0:
+            return 0.0, left_s
+        for part_s, sharing in cycle(((passes_s, self.passes), (sync_s, self.sync))):
+            beside_s = part_s * sharing.slowdown
+            if left_s <= beside_s * sharing.pace:
+                whole_s = left_s / sharing.pace
+                return longer_s + whole_s * (1.0 - 1.0 / sharing.slowdown), now_s + whole_s
+            left_s -= beside_s * sharing.pace
+            now_s += beside_s
+            longer_s += beside_s - part_s
+        raise AssertionError("steps never end")
+
+
+@dataclass(eq=False, slots=True)
+class Write:
+    """A write in flight; the engine that executes it sets its end."""
+
+    times: WriteBesideSteps  # How long it takes.
+    # The group whose hosts send to storage; None if all groups copy to host memories.
+    writer: int | None
+    # When it is complete, in seconds; infinite before that, and if it was aborted.
+    whole_s: float = inf
+    is_over: bool = False  # Whether it has stopped sending.
+
+    def end(self, whole_s: float = inf) -> None:
+        """Stop sending: the write is complete at `whole_s`, or aborted."""
+        self.whole_s, self.is_over = whole_s, True
+
+
+class WriteClock:
+    """Progress of the writes that go on while a job does.
+
+    As long as SimGrid can simulate all traffic since the first write began, that course defines
+    their progress. After other phases, such as a step of parts of micro-batches, progress follows
+    from the rates at which a write and a single step share links; without `courses`, always. If
+    `gradients_hide`, passes may leave gradients in flight that a write has slowed.
+
+    Attributes
+    ----------
+    go_on : bool
+        Whether writes are in flight, or hidden gradients that the last write has slowed.
+    """
+
+    def __init__(self, courses: Courses | None = None, gradients_hide: bool = False) -> None:
+        self.left_s: dict[Write, float] = {}
+        self._breaks_s: dict[Write, float] = {}
+        self._courses, self._gradients_hide = courses, gradients_hide
+        self._trails = False
+        self._course: tuple[Part, ...] | None = None
+        self._course_from_s = 0.0
+        self._copies: list[Write] = []
+        self._failed: set[int] = set()
+        self.go_on = False
+
+    @property
+    def follows_course(self) -> bool:
+        """Whether a course covers everything since the first write began."""
+        return self._course is not None and self.go_on
+
+    def fail(self, group: int, at_s: float) -> bool:
+        """Record that a group's hosts fail at `at_s` seconds; return whether that is new."""
+        if self._course is None or self._courses is None or group in self._failed:
+            return False
+        if not self._courses.simulate_failures:
+            self._leave_course()
+            return False
+        self._failed.add(group)
+        self._course = (*self._course, Fails(group, at_s - self._course_from_s))
+        return True
+
+    def bring_back(self, groups: Iterable[int]) -> None:
+        """Record that the hosts of some groups are on again."""
+        back = tuple(group for group in groups if group in self._failed)
+        if self._course is not None and back:
+            self._failed.difference_update(back)
+            self._course = (*self._course, Returns(back))
+
+    def begin(
+        self,
+        write: Write,
+        now_s: float = 0.0,
+        breaks_s: float = inf,
+        off: tuple[int, ...] = (),
+    ) -> None:
+        """Begin a write at `now_s`; it aborts when its writer fails, at `breaks_s`; in seconds.
+
+        Groups that are `off` take no part in it.
+        """
+        if not self.go_on:
+            self._course = () if self._courses else None
+            self._course_from_s, self._copies, self._failed = now_s, [], set()
+        if self._course is not None:
+            self._course = (*self._course, Copy(write.writer, off))
+            self._copies.append(write)
+        self.left_s[write] = write.times.alone_s
+        self._breaks_s[write] = breaks_s
+        self.go_on = True
+
+    def prolonged_s(
+        self, duration_s: float, start_s: float, meets: Meets, part: Part | None = None
+    ) -> float:
+        """Return how long a part takes during writes, given its `duration_s` alone; in seconds.
+
+        `part` is the corresponding part of the course; without it the rates apply.
+        """
+        course = self._course_with(part)
+        if course is not None:
+            return self._end_s(course) - start_s
+        left_s, beside_s, done_s = dict(self.left_s), 0.0, 0.0
+        while left_s:
+            slowdown, paces = _rates(list(left_s), meets)
+            lasts_s = self._first_end_s(left_s, paces, start_s + beside_s)
+            if lasts_s >= (duration_s - done_s) * slowdown:
+                return beside_s + (duration_s - done_s) * slowdown
+            self._go_on(left_s, paces, start_s + beside_s, lasts_s)
+            beside_s += lasts_s
+            done_s += lasts_s / slowdown
+        return beside_s + duration_s - done_s
+
+    def advance(
+        self, start_s: float, now_s: float, meets: Meets | None, part: Part | None = None
+    ) -> None:
+        """Advance the writes to `now_s`; `part` is the corresponding part of the course."""
+        self._trails = False
+        if start_s < now_s:
+            self._advance(start_s, now_s, meets, part)
+        self.go_on = self._trails or bool(self.left_s)
+
+    def _advance(
+        self, start_s: float, now_s: float, meets: Meets | None, part: Part | None
+    ) -> None:
+        course = self._course_with(part)
+        if course and part and abs(self._end_s(course) - now_s) <= _ROUNDING * now_s:
+            self._follow(course, part, now_s)
+            return
+        self._leave_course()
+        while self.left_s and start_s < now_s:
+            _, paces = _rates(list(self.left_s), meets)
+            lasts_s = self._first_end_s(self.left_s, paces, start_s)
+            whole = self._go_on(self.left_s, paces, start_s, min(lasts_s, now_s - start_s))
+            start_s += min(lasts_s, now_s - start_s)
+            for write, is_whole in whole.items():
+                write.end(start_s if is_whole else inf)
+
+    def _course_with(self, part: Part | None) -> Course | None:
+        """Return the course so far and one more part; None if it is not simulated."""
+        if self._courses is None or self._course is None or part is None:
+            return None
+        if len(self._course) >= self._courses.most_parts:
+            return None
+        return self._courses.of((*self._course, part))
+
+    def _end_s(self, course: Course) -> float:
+        """Return when the part after the course so far ends, in seconds."""
+        assert self._course is not None, "of no course"
+        return self._course_from_s + course.ends_s[len(self._course)]
+
+    def _follow(self, course: Course, part: Part, now_s: float) -> None:
+        """Advance by a part of a course, which ends now."""
+        assert self._course is not None, "of no course"
+        for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
+            over_at_s = self._course_from_s + over_s
+            if write in self.left_s and over_at_s <= now_s * (1.0 + _ROUNDING):
+                write.end(min(over_at_s, now_s) if arrived else inf)
+                del self.left_s[write]
+        self._course = (*self._course, part)
+        hides = self._gradients_hide and isinstance(part, Passes)
+        self._trails = hides and not self.left_s
+
+    def _leave_course(self) -> None:
+        """Switch to rates, which start with the time that each write would still need alone."""
+        if self._courses is None or self._course is None or not self.left_s:
+            self._course = None
+            return
+        course = self._courses.of((*self._course, Alone(_FOR_EVER_S)))
+        now_s = course.ends_s[len(self._course) - 1]
+        for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
+            if write in self.left_s and arrived:
+                self.left_s[write] = max(over_s - now_s, 0.0)
+            elif write in self.left_s:
+                self.left_s[write] = inf
+                self._breaks_s[write] = self._course_from_s + max(over_s, now_s)
+        self._course = None
+
+    def end(self) -> None:
+        """Abort all writes."""
+        for write in self.left_s:
+            write.end()
+        self.left_s.clear()
+        self._course, self._trails, self.go_on = None, False, False
+
+    def _first_end_s(
+        self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float
+    ) -> float:
+        """Return the seconds until the first write ends."""
+        return min(
+            min(write_s / pace, self._breaks_s[write] - now_s)
+            for (write, write_s), pace in zip(left_s.items(), paces, strict=True)
+        )
+
+    def _go_on(
+        self, left_s: dict[Write, float], paces: Sequence[float], now_s: float, lasts_s: float
+    ) -> dict[Write, bool]:
+        """Advance writes; return those that end, and whether each is complete."""
+        ended = {}
+        for (write, write_s), pace in zip(list(left_s.items()), paces, strict=True):
+            breaks_s = self._breaks_s[write] - now_s
+            if min(write_s / pace, breaks_s) <= lasts_s:
+                ended[write] = write_s / pace <= breaks_s
+                del left_s[write]
+            else:
+                left_s[write] = write_s - lasts_s * pace
+        return ended
+
+
+def _rates(writes: Sequence[Write], meets: Meets | None) -> tuple[float, list[float]]:
+    """Return a part's time during writes over its time alone, and the writes' paces.
+
+    A write to host memories and one to storage slow each other by the `save` of the first.
+    """
+    sharings = [write.times.beside(meets) for write in writes]
+    if len(sharings) == 1:
+        return sharings[0].slowdown, [sharings[0].pace]
+    inverse = [1.0 / sharing.pace for sharing in sharings]
+    for copying, copy in enumerate(writes):
+        for saving, save in enumerate(writes):
+            if copy.writer is None and save.writer is not None:
+                inverse[copying] += 1.0 / copy.times.save.pace - 1.0
+                inverse[saving] += copy.times.save.slowdown - 1.0
+    slowdown = 1.0 + sum(sharing.slowdown - 1.0 for sharing in sharings)
+    return slowdown, [1.0 / each for each in inverse]

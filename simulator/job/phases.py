@@ -1,0 +1,232 @@
+"""The phases that a training job yields, and the outcomes that an engine returns.
+
+The training loop yields phases and is sent an `Outcome` for each; an engine executes them. A phase
+states the work and the groups that do it. The engine determines its duration and its failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.job.background import Write
+from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
+from faultline.strategies.interface.recovery import RESTART, SHRINK, Recovery, SentMove
+from faultline.strategies.interface.step_shares import Pipeline
+
+
+class Compute(NamedTuple):
+    """Groups compute shard types, each at its own pace; the phase ends with the last of them."""
+
+    members: tuple[int, ...]  # Groups that will take part in the following all-reduce.
+    stacks: int  # Stacks that each member computes if `patch` is None.
+    stack_size: int = 1  # Shard types of a stack, computed in one go at one pace.
+    # Stacks by group if only some of the members have to compute.
+    patch: Mapping[int, int] | None = None
+    pace: float = 1.0  # Factor on all compute times.
+    parts_down: tuple[str, ...] = ()  # Parts of the network that are down and can be routed around.
+    slow: Slowdown = UNDISTURBED  # Other slowdowns of the members.
+    # Pipelines of members that differ from those of an undisturbed step.
+    pipelines: tuple[Pipeline, ...] = ()
+    # If all members finish earlier, the phase lasts as long as at this pace; `pace` includes it.
+    least_pace: float = 0.0
+    # How many times as long each computation takes in a step whose messages are simulated; `pace`
+    # includes it.
+    factor: float = 1.0
+
+
+class Saves(NamedTuple):
+    """Checkpoints between quiet steps, for which all members wait."""
+
+    writer: int  # The group that writes them.
+    every: int  # Steps between two of them.
+    before: int  # The last one is written before this number of quiet steps.
+
+
+class Snapshots(NamedTuple):
+    """Ends of quiet steps at which snapshots are due; these cost the job no time."""
+
+    first: int  # Quiet steps until the first of them.
+    every: int  # Steps between two of them.
+
+
+class QuietSteps(NamedTuple):
+    """As many consecutive steps without a failure as possible; may be none.
+
+    The engine stops before the first step into which a failure may fall. It may also execute fewer
+    steps: the loop then executes each by its phases. If the engine writes checkpoints between the
+    steps, it stops after one.
+    """
+
+    compute: Compute  # The compute phase of each step.
+    all_reduce: AllReduce  # The all-reduce that ends each step.
+    at_most: int  # Steps until the job has something else to do.
+    until_s: float  # No step begins at that simulated time or later, in seconds.
+    # The checkpoints after `at_most` steps, if nothing else is due then.
+    saves: Saves | None = None
+    snapshots: Snapshots | None = None  # Steps whose ends the job needs.
+
+
+class Inquiry(NamedTuple):
+    """The job requests failures of these groups by now; this takes no time.
+
+    It gets the first failure of each group that no phase has dealt with, or all of them after
+    `since_s`, in seconds of simulated time.
+    """
+
+    groups: tuple[int, ...]
+    since_s: float | None = None
+
+
+class AllReduce(NamedTuple):
+    """Members reduce their gradients over the working network; fails if a member is missing.
+
+    A `repeated` all-reduce exchanges all gradients. Any other comes after `stacks` stacks of
+    `stack_size` shard types each, of which the last hides some of the gradients.
+    """
+
+    members: tuple[int, ...]
+    parts_down: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
+    pipelines: tuple[Pipeline, ...] = ()
+    repeated: bool = False
+    stacks: int = 1
+    stack_size: int = 1
+
+
+class Reconfigure(NamedTuple):
+    """The job recovers from failures without a restart: `dropped` groups leave it."""
+
+    members: tuple[int, ...]  # Groups that are left in it.
+    dropped: tuple[int, ...] = ()  # Groups that leave.
+    # Members that were missing, and are up again with their remaining nodes.
+    carried_on: tuple[int, ...] = ()
+    recovery: Recovery | None = SHRINK  # The recovery that this needs.
+    reports_failures: bool = False  # Whether the job needs the failures.
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """One member writes a checkpoint; the others wait if `waits`, or else go on."""
+
+    members: tuple[int, ...]
+    writer: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """A group begins to write a snapshot to storage; this takes no time, and the job goes on."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """All members wait for a stated time, in seconds: for a snapshot, a repair or a time-out."""
+
+    members: tuple[int, ...]
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """State moves between members, which all wait for it.
+
+    The failure of a sender or receiver is not noticed in this phase: the next all-reduce lacks that
+    member.
+    """
+
+    moves: tuple[SentMove, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """All groups are restarted, except those that stay away."""
+
+    groups: int  # Number of groups.
+    absent: tuple[int, ...] = ()  # Groups that stay away.
+    reports_failures: bool = False  # Whether the job needs the failures.
+    recovery: Recovery = RESTART  # The recovery that this needs.
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Members load the state.
+
+    If a member fails during the load, this is noticed when the load should have ended, and the
+    remaining members load again.
+    """
+
+    members: tuple[int, ...]  # Groups that load; groups that are down by now are left out.
+    # Seconds to load from memory; None for the last checkpoint on storage.
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoin:
+    """Groups that were dropped come back and are sent the state, while the members wait."""
+
+    groups: tuple[int, ...]
+    members: tuple[int, ...]
+    recovery: Recovery
+
+
+Phase = (
+    Compute
+    | AllReduce
+    | QuietSteps
+    | Inquiry
+    | Reconfigure
+    | Save
+    | Background
+    | Stall
+    | Send
+    | Restart
+    | Load
+    | Rejoin
+)
+
+
+class Outcome(NamedTuple):
+    """The outcome of a phase.
+
+    Attributes
+    ----------
+    now_s : float
+        Simulated time at the end of the phase, in seconds.
+    missing : tuple of int
+        AllReduce: members that turned out to be down, in ascending order. Save: the writer, if it
+        was down and nothing was written.
+    failures : tuple of (float, int)
+        Restart: time and group of the failures that happened during it.
+    struck : sequence of Failure
+        Inquiry: the failures. Reconfigure, Restart: the failures since the last of
+        these phases, in no order, if requested. Failures of groups that were down are left out.
+    phases : tuple of (str, float)
+        Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases with known times.
+    steps : int
+        QuietSteps: the number of steps executed.
+    all_reduce_s, save_s : float
+        QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
+    saves : int
+        QuietSteps: the number of checkpoints written, the last of them at the end.
+    ends_s : sequence of float
+        QuietSteps: the ends of the steps in `Snapshots`, in seconds of simulated time.
+    disturbed_s : float
+        Compute, AllReduce: by how many seconds writes at the same time prolonged it.
+    """
+
+    now_s: float
+    missing: tuple[int, ...] = ()
+    failures: tuple[tuple[float, int], ...] = ()
+    struck: Sequence[Failure] = ()
+    phases: tuple[tuple[str, float], ...] = ()
+    steps: int = 0
+    all_reduce_s: float = 0.0
+    saves: int = 0
+    save_s: float = 0.0
+    ends_s: Sequence[float] = ()
+    disturbed_s: float = 0.0

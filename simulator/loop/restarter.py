@@ -1,0 +1,238 @@
+"""Recovery of training: restarts, recoveries without a restart, and groups that rejoin."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from math import inf
+
+from faultline.simulator.accounting.timeline import EventKind
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.job.phases import Load, Outcome, Phase, Reconfigure, Rejoin, Restart, Stall
+from faultline.simulator.loop.machines import Machines
+from faultline.simulator.loop.saver import Saver
+from faultline.simulator.loop.state import TrainingState
+from faultline.simulator.state.snapshots import Saved
+from faultline.strategies.interface.recovery import Recovery, rejoining
+
+_UNTIL_DIAGNOSED = ("detect", "diagnose")
+"""Phases of a recovery before any repair."""
+
+
+class Restarter:
+    """Recovers a job.
+
+    Attributes
+    ----------
+    clean : dict of Failure to Saved
+        For each silent corruption not found yet, the newest older state on storage.
+    restarted_s : float
+        End of the last restart, in seconds of simulated time.
+    """
+
+    def __init__(self, state: TrainingState, saver: Saver, machines: Machines) -> None:
+        self._state, self._saver, self._machines = state, saver, machines
+        self.clean: dict[Failure, Saved] = {}
+        self.restarted_s = -inf
+
+    def recover(
+        self,
+        recovery: Recovery | None,
+        dropped: tuple[int, ...] = (),
+        carried_on: tuple[int, ...] = (),
+    ) -> Generator[Phase, Outcome, float]:
+        """Let all groups wait for a recovery, after a failure or repair, without a restart.
+
+        Returns when the failures were diagnosed, in seconds: repairs begin then.
+        """
+        state = self._state
+        if recovery and recovery.replaces_hardware:
+            recovery = yield from self._machines.fill_places(recovery, "reconfigure", state.members)
+            recovery = recovery if state.work.standbys else recovery.without_standbys()
+        members, begun_s = state.members, state.progress.now_s
+        outcome = yield Reconfigure(members, dropped, carried_on, recovery, state.collects_failures)
+        state.spend("reconfigure", outcome)
+        if state.record and recovery is not None:
+            self._log_phases(begun_s, outcome, "state")
+            state.log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
+        if state.collects_failures:
+            state.memory.strike(outcome.struck)
+            state.hits.note_reconfigured(outcome.struck, state.progress.now_s)
+        if state.optimizer.is_shared:
+            state.optimizer.deal(members, (*dropped, *carried_on))
+        if not outcome.phases:
+            return begun_s
+        return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_DIAGNOSED)
+
+    def hand_back(self) -> Generator[Phase, Outcome, None]:
+        """Put repaired components back in their places."""
+        recovery = self._state.hits.repair(self._state.progress.now_s)
+        self._machines.return_repaired(self._state.progress.now_s)
+        if recovery is not None:
+            yield from self.recover(recovery)
+
+    def readmit(self) -> Generator[Phase, Outcome, None]:
+        """Take back the groups for which hardware is ready."""
+        state, now_s = self._state, self._state.progress.now_s
+        returning = self._machines.take_back()
+        if not returning:
+            return
+        recovery = rejoining(returning)
+        members = {*state.members, *returning}
+        outcome = yield Rejoin(returning, tuple(sorted(members)), recovery)
+        state.spend("load", outcome)
+        state.unsaved_since_s = state.progress.now_s
+        state.strategy.on_return(returning)
+        state.contract.returned(returning)
+        state.optimizer.deal(state.members, returning)
+        state.progress.rejoined += len(returning)
+        if state.record:
+            self._log_phases(now_s, outcome, "state")
+            state.log(EventKind.REJOINED, groups=returning, stacks=state.strategy.plan().stacks)
+
+    def _log_phases(self, begun_s: float, outcome: Outcome, rest: str) -> None:
+        """Record the end of each phase of a recovery, and the time after them as `rest`."""
+        end_s = begun_s
+        for name, duration_s in outcome.phases:
+            end_s = min(end_s + duration_s, outcome.now_s)
+            self._state.log(EventKind.PHASE, time_s=end_s, recovery=name)
+        # Sums of times differ by rounding.
+        if outcome.phases and outcome.now_s - end_s > 1e-6:
+            self._state.log(EventKind.PHASE, time_s=outcome.now_s, recovery=rest)
+
+    def restart(
+        self, clean: Saved | None = None, *, is_expected: bool = False
+    ) -> Generator[Phase, Outcome, None]:
+        """Restart the job, from the state `clean` if one is given.
+
+        An expected restart was announced, or its detection is booked already.
+        """
+        state, strategy = self._state, self._state.strategy
+        state.progress.restarts += 1
+        state.restarts_since_save += 1
+        if state.record:
+            state.log(EventKind.WIPE_OUT)
+        up = state.members
+        # The scheme starts with the components that are not broken.
+        strategy.restart()
+        state.hits.after_restart(state.progress.now_s)
+        yield from self.wait_for_hardware()
+        state.contract.restarted()
+        state.progress.states_refused = strategy.states_refused
+        members = state.members
+        absent: tuple[int, ...] = ()
+        if len(members) < state.work.groups:
+            absent = tuple(sorted(set(range(state.work.groups)).difference(members)))
+        begun_s = state.progress.now_s
+        needed = replace(strategy.restart_recovery(), is_expected=is_expected)
+        needed = self._machines.needed_to_restart(needed)
+        struck = yield from self._start_processes(needed, up, absent)
+        state.hits.note_unreported(struck)
+        if state.record:
+            state.log(EventKind.RESTARTED)
+        self._machines.restarted(begun_s)
+        yield from self._load(*self._state_to_load(struck, clean))
+        # The restart has reported all failures before `begun_s`. Later ones have not been reported
+        # yet, and are losses of the state that was loaded.
+        state.memory.replace_lost_nodes(members, begun_s, state.progress.now_s)
+        state.unsaved_since_s = state.progress.now_s
+        if state.record:
+            state.log(EventKind.LOADED)
+
+    def restart_unbroken(self, *, is_expected: bool = False) -> Generator[Phase, Outcome, None]:
+        """Restart although no member is missing; survivors hold the current state."""
+        self._state.before_failure = self._state.to_save(self._state.progress.now_s)
+        yield from self.restart(is_expected=is_expected)
+
+    def _state_to_load(
+        self, struck: Sequence[Failure], clean: Saved | None
+    ) -> tuple[Saved, float | None]:
+        """Return the state that a restart loads, and the time of it; None from storage."""
+        state, progress = self._state, self._state.progress
+        saved, place, duration_s = state.memory.recover(state.before_failure, state.saved, struck)
+        if clean is not None:
+            state.memory.forget()
+            saved, place, duration_s = clean, "storage", None
+            state.saved_before = state.saved = clean
+        # A state older than a corruption is not affected by it.
+        self.clean = {
+            failure: older for failure, older in self.clean.items() if saved.batches > older.batches
+        }
+        self.restarted_s, state.due_step = progress.now_s, 0
+        self._saver.forget_postponed()
+        progress.restarts_from_memory += place == "local"
+        progress.restarts_from_peers += place == "peers"
+        return saved, duration_s
+
+    def _start_processes(
+        self, needed: Recovery, up: Sequence[int], absent: tuple[int, ...]
+    ) -> Generator[Phase, Outcome, list[Failure]]:
+        """Find machines and start all processes; repeat if machines fail during the restart.
+
+        Returns the failures before and during it, if the job collects them; the groups `up` were up
+        at the start.
+        """
+        state, machines = self._state, self._machines
+        replaces = state.strategy.restart_replaces
+        counts_machines = machines.is_counted and replaces
+        if counts_machines:
+            yield from machines.lose_unnoticed(up)
+        machines.return_repaired(state.progress.now_s)
+        if replaces and machines.has_vacant_places:
+            # More than the processes has failed.
+            needed = replace(needed, replaces_hardware=True)
+        recovery = needed
+        if replaces and needed.replaces_hardware:
+            recovery = yield from machines.fill_places(needed, "restart", up)
+        struck: list[Failure] = []
+        while True:
+            begun_s = state.progress.now_s
+            collects = state.collects_failures or counts_machines
+            outcome = yield Restart(state.work.groups, absent, collects, recovery)
+            state.spend("restart", outcome)
+            struck += outcome.struck if state.collects_failures else ()
+            if state.record:
+                self._log_phases(begun_s, outcome, "wait")
+                for time_s, group in outcome.failures:
+                    state.log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
+            if not counts_machines:
+                return struck
+            failed = [failure for failure in outcome.struck if failure.time_s > begun_s]
+            machines.lose(failed, at_once=True)
+            launched_s, up = state.progress.now_s, state.members
+            recovery = yield from machines.fill_places(needed, "restart", up)
+            # Machines that were available at once have started with the others.
+            if state.progress.now_s <= launched_s or not state.goes_on():
+                return struck
+
+    def _load(self, saved: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
+        """Go back to a state: from memory in `duration_s` seconds, or from storage.
+
+        After a load from memory, domains that change their place migrate. In a load from storage,
+        they load the state of their new place.
+        """
+        state, progress = self._state, self._state.progress
+        progress.take_back(saved.booked)
+        state.loaded = saved
+        redone = state.rules.resume == "redo" and saved is state.saved and saved.steps > 0
+        progress.completed_steps = saved.steps - 1 if redone else saved.steps
+        progress.completed_batches, progress.samples = saved.batches.plus(
+            -1 if redone else 0, saved.last
+        )
+        if duration_s is None:
+            yield from self._saver.await_storage("load")
+        members, migration = state.members, state.strategy.migration()
+        state.spend("load", (yield Load(members, duration_s)))
+        if migration is not None and duration_s is not None:
+            state.spend("load", (yield Reconfigure(members, recovery=migration)))
+
+    def wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
+        """Wait for repairs if no member is left."""
+        state = self._state
+        if state.members:
+            return
+        wait_s = state.hits.enough_repaired_s() - state.progress.now_s
+        if wait_s > 0.0:
+            state.spend("restart", (yield Stall((), wait_s)))
+        state.strategy.restart()
+        state.hits.after_restart(state.progress.now_s)

@@ -1,0 +1,1 @@
+"""Processes of simulations: one for each, supervised."""

@@ -1,0 +1,1 @@
+"""The fast engine: phases of known duration, from event to event."""

@@ -1,0 +1,110 @@
+"""Links and routes of the platform that is loaded in this process.
+
+Links may differ from the XML: they may be slow for a while, or share their bandwidth equally.
+Routes are looked up once per process; its forks know the same routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import simgrid
+from faultline.platforms import xml_names
+from faultline.platforms.outages import bandwidths_with_parts_down, links_of_component
+from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.simgrid.traffic import Traffic
+
+
+class Way(NamedTuple):
+    """The route of a message from one host to another.
+
+    Links that are `shared` divide their bandwidth among the messages on them; `unshared` ones limit
+    each message separately.
+    """
+
+    shared: tuple[tuple[str, simgrid.Link], ...]
+    unshared: tuple[simgrid.Link, ...]
+    latency_s: float
+
+
+@cache
+def way_between(here: str, there: str) -> Way:
+    """Return the way between two hosts, by their names."""
+    links, latency_s = simgrid.Host.by_name(here).route_to(simgrid.Host.by_name(there))
+    named = [(link.name, link) for link in links]
+    shared = tuple((name, link) for name, link in named if _is_shared(name))
+    unshared = tuple(link for name, link in named if not _is_shared(name))
+    return Way(shared, unshared, latency_s)
+
+
+@cache
+def _is_shared(name: str) -> bool:
+    policy = simgrid.Link.by_name(name).get_sharing_policy()
+    return bool(policy != simgrid.Link.SharingPolicy.FATPIPE)
+
+
+def remaining_shares(
+    path: Path, parts_down: Sequence[str], causes: Iterable[Failure]
+) -> dict[str, float]:
+    """Return the remaining bandwidth share of links, by their names in the XML.
+
+    Switches and links of `parts_down` are down, and the components of `causes` slow.
+    """
+    shares = bandwidths_with_parts_down(read_platform(path), parts_down) if parts_down else {}
+    for failure in causes:
+        for link in _links_of(path, failure.level, failure.number):
+            shares[link] = min(shares.get(link, 1.0), 1.0 / failure.factor)
+    return shares
+
+
+@lru_cache(maxsize=1024)
+def _links_of(path: Path, level: str, number: int) -> tuple[str, ...]:
+    return links_of_component(read_platform(path), level, number)
+
+
+def narrowed(shares: Mapping[str, float]) -> AbstractContextManager[None]:
+    """Reduce the bandwidth of links to shares, by their names in the XML, within the context."""
+    widths: list[tuple[simgrid.Link, float]] = []
+    for link in simgrid.Engine.instance.all_links if shares else ():
+        # SimGrid names the two directions of nic-000017 nic-000017_UP and nic-000017_DOWN.
+        share = shares.get(link.name.removesuffix("_UP").removesuffix("_DOWN"))
+        if share is not None:
+            widths.append((link, link.bandwidth * share))
+    return at_bandwidths(widths)
+
+
+@contextmanager
+def at_bandwidths(widths: Sequence[tuple[simgrid.Link, float]]) -> Iterator[None]:
+    """Set bandwidths of links, in bytes/s, within the context."""
+    former = [(link, link.bandwidth) for link, _ in widths]
+    for link, bandwidth in widths:
+        link.set_bandwidth(bandwidth)
+    try:
+        yield
+    finally:
+        for link, bandwidth in former:
+            link.set_bandwidth(bandwidth)
+
+
+def level_memory_doors(traffic: Traffic) -> None:
+    """Share links equally between messages and snapshots to host memory, if there are any.
+
+    SimGrid divides a link in inverse proportion to the latencies of its flows, so a copy to memory
+    would leave a message an eighth. A real copy consists of many small requests, which share
+    equally. So the way to memory gets the latency of a message between groups, which is small
+    compared to the time of a copy.
+    """
+    if not traffic.snapshot:
+        return
+    hosts, door = traffic.hosts, traffic.snapshot[0][1]
+    sender = simgrid.Host.by_name(hosts[0][0])
+    message_s = sender.route_to(simgrid.Host.by_name(hosts[-1][0]))[1] if len(hosts) > 1 else 0.0
+    copy_s = sender.route_to(simgrid.Host.by_name(door))[1]
+    for link in simgrid.Engine.instance.all_links:
+        if xml_names.link_class(link.name) == "hostmemory":
+            link.set_latency(link.latency + max(0.0, message_s - copy_s))

@@ -1,0 +1,1 @@
+"""The states that a restart can go back to, and where they are kept."""

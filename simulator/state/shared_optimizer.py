@@ -1,0 +1,84 @@
+"""The optimizer's state if it is sharded over groups: missing shares, and lost ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from math import inf
+
+from faultline.simulator.failures.failure import Failure
+from faultline.strategies.interface.job_shape import OptimizerBackup, loses_a_share
+
+
+class SharedOptimizer:
+    """Tracks the shares of the optimizer's state that groups hold.
+
+    `backup` names the group that holds a copy of a group's share. If it is None, each group has the
+    whole state.
+    """
+
+    def __init__(self, backup: OptimizerBackup | None, groups: int) -> None:
+        self._backup = backup
+        self.is_shared = backup is not None
+        self._members: Sequence[int] = range(groups)
+        self._lacking: set[int] = set()  # Groups whose share has not been restored.
+        self._restored_s = -inf
+        self._last_loss: tuple[Sequence[int], Sequence[int]] = ((), ())
+        self._is_lost = False
+
+    @property
+    def needs_failure_times(self) -> bool:
+        """Whether `lose` depends on the times of failures."""
+        return self._restored_s > -inf
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether some group holds each share."""
+        lacking = sorted(self._lacking.intersection(self._members))
+        return not (self._is_lost or loses_a_share(self._members, lacking, self._backup))
+
+    def lose(
+        self, members: Sequence[int], missing: Sequence[int], failures: Iterable[Failure]
+    ) -> bool:
+        """Return whether a share is permanently lost, now that some groups are missing.
+
+        The groups `members`, in ascending order, held the shares; `failures` stopped the groups
+        `missing` among them.
+        """
+        if not self.is_shared:
+            return False
+        (members_then, missing_then), self._last_loss = self._last_loss, (members, missing)
+        # These groups were lost before the last recovery had restored the shares lost earlier. One
+        # failure of several groups is reported for each of them.
+        early = {failure.groups for failure in failures if failure.time_s <= self._restored_s}
+        too_early = [group for group in missing if any(group in groups for groups in early)]
+        lost = loses_a_share(members, missing, self._backup)
+        if too_early:
+            lost |= loses_a_share(members_then, (*missing_then, *too_early), self._backup)
+        self._is_lost |= lost
+        return lost
+
+    def strike(self, groups: Iterable[int]) -> None:
+        """Note that groups have lost their shares, even if nothing has noticed it yet."""
+        if self.is_shared:
+            self._lacking.update(groups)
+
+    def deal(self, members: Sequence[int], restored: Collection[int]) -> None:
+        """Distribute the shares again, because the job goes on without a restart.
+
+        The groups `members`, in ascending order, hold the shares from now on. The groups `restored`
+        have their shares again, or have left the job.
+        """
+        if self.is_shared:
+            self._members = members
+            self._lacking.difference_update(restored)
+
+    def recovered(self, now_s: float) -> None:
+        """Note that missing shares are restored by this time, in seconds."""
+        if self.is_shared:
+            self._restored_s = now_s
+
+    def load(self, members: Sequence[int]) -> None:
+        """Note that all state is loaded into some groups, in ascending order."""
+        self._lacking.clear()
+        self._is_lost = False
+        self._members = members

@@ -1,0 +1,1 @@
+"""Mitigation of stragglers."""

@@ -1,0 +1,1 @@
+"""How long things take: what SimGrid measures once, and the cache of it."""

@@ -1,0 +1,83 @@
+"""Measurements of platforms, cached between runs.
+
+The key of a measurement is made of the platform's content, the request, and the SimGrid version
+with its network options. An entry that cannot be read is measured again. Entries appear
+atomically, so two processes may fill the cache at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache, lru_cache
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from faultline.platforms.files import MEBIBYTE, read_file, write_file
+from faultline.platforms.network_model import engine_arguments
+from faultline.platforms.xml_reader import LARGEST_BYTES
+from faultline.simulator.timing.cache_folder import cache_directory, keep_within_bounds
+
+# Tidying a full folder takes as long as a small measurement: it lists 10,000 files.
+_WRITES_PER_TIDYING = 200
+_writes = count()
+
+Measured = TypeVar("Measured")
+
+
+def cached(
+    platform: Path, request: object, measure: Callable[[], Measured], kind: Callable[..., Measured]
+) -> Measured:
+    """Return a measurement of a platform, from the cache if it holds it.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML; its content is part of the key.
+    request : object
+        The quantity and its version as JSON values; the rest of the key.
+    measure : callable
+        Measures it.
+    kind : type
+        Type of the measurement: `float`, `list`, or a dataclass of JSON values.
+    """
+    key = json.dumps([_content(platform), _simgrid_version(), engine_arguments(), request])
+    name = hashlib.sha256(key.encode()).hexdigest()
+    entry = cache_directory() / "probes" / f"{name}.json"
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        stored = json.loads(read_file(entry, MEBIBYTE))
+        return kind(**stored) if isinstance(stored, dict) else kind(stored)
+    known = measure()
+    _write(entry, known)
+    return known
+
+
+def _content(platform: Path) -> str:
+    """Return a digest of a file, which is read again only if it has changed."""
+    status = platform.stat()
+    return _digest(platform, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path, _stamp: tuple[int, int, int]) -> str:
+    return hashlib.sha256(read_file(path, LARGEST_BYTES)).hexdigest()
+
+
+@cache
+def _simgrid_version() -> str:
+    """Return the version of the installed SimGrid without importing it."""
+    return version("simgrid")
+
+
+def _write(entry: Path, measured: object) -> None:
+    """Write an entry atomically; a cache that cannot be written is ignored."""
+    with suppress(OSError):
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        write_file(entry, json.dumps(measured, default=asdict))
+        if next(_writes) % _WRITES_PER_TIDYING == 0:
+            keep_within_bounds(entry.parent)

@@ -1,0 +1,400 @@
+"""The interface of a fault-tolerance scheme, without clocks and networks.
+
+A scheme is one module in this package with one `Strategy` subclass. The registry finds it by its
+`name`. The training loop calls it in this order::
+
+    restart()                 all groups are up, with the state of the start
+      plan()                  the work of the next step, and the groups that take part
+      on_failures(groups)     these members were missing in an all-reduce: continue or restart?
+      on_return(groups)       these dropped groups have returned, at a checkpoint
+
+A scheme that continues with the working parts of a damaged group also receives each broken
+component: ``on_hit`` before ``on_failures``, and ``on_repair`` after the repair.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple, TypeVar
+
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.recovery import (
+    RESTART,
+    RESTART_AS_IS,
+    SHRINK,
+    Mirror,
+    Recovery,
+    RecoveryKind,
+)
+from faultline.strategies.interface.step_shares import Pipeline
+from faultline.strategies.theory.checkpoint_period import Costs, best_period_s
+from faultline.strategies.theory.wipe_out import Predictable
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+
+class Task(NamedTuple):
+    """A stage of a group and the node of the group that computes it, by their numbers."""
+
+    group: int
+    stage: int
+    node: int
+
+
+class StepPlan(NamedTuple):
+    """The work of the next steps, until a failure changes it.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Groups in the communicator, in ascending order.
+    stacks : int
+        Stacks that each member computes before the all-reduce.
+    stack_size : int
+        Shard types in a stack, which are computed together as one larger batch.
+    pace : float
+        Compute time of the slowest member over that of a healthy one. The others wait for it.
+    batch_share : float
+        Share of a full batch that the members train in a step.
+    power : float
+        Mean power of all the job's GPUs while they compute, over their rating.
+    approximate : tuple of Task
+        Stages whose gradients are approximate, with the nodes that compute them.
+    stages : int
+        Stages of a group.
+    idle : tuple of int
+        Members that train nothing of the batch, in ascending order.
+    pipelines : tuple of Pipeline
+        Work of the members that differ from an undisturbed step, by group in ascending order. If
+        steps are simulated on the platform, it determines their time instead of `pace`.
+    mirrors : tuple of Mirror
+        State that members send to each other between steps.
+    """
+
+    members: tuple[int, ...]
+    stacks: int
+    stack_size: int = 1
+    pace: float = 1.0
+    batch_share: float = 1.0
+    power: float = 1.0
+    approximate: tuple[Task, ...] = ()
+    stages: int = 1
+    idle: tuple[int, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
+    mirrors: tuple[Mirror, ...] = ()
+
+    @property
+    def all_but_members(self) -> tuple[object, ...]:
+        """All fields of the plan except its members."""
+        return self[1:]
+
+    @property
+    def approximate_share(self) -> float:
+        """Share of the stages' gradients that are approximate."""
+        if not self.approximate:
+            return 0.0
+        return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
+
+
+class Hit(NamedTuple):
+    """The broken GPUs of one group after a failure.
+
+    Attributes
+    ----------
+    group : int
+        The group.
+    first_gpu, last_gpu : int
+        The first and last broken GPU, by their numbers in the group, from 0.
+    gpus_per_group : int
+        GPUs of the whole group.
+    """
+
+    group: int
+    first_gpu: int
+    last_gpu: int
+    gpus_per_group: int
+
+
+def remaining_members(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
+    """Return the members without the dropped ones, in ascending order."""
+    for group in dropped:
+        index = bisect_left(members, group)
+        members = members[:index] + members[index + 1 :]
+    return members
+
+
+_NO_PATCH: Mapping[int, int] = MappingProxyType({})
+
+
+class Continue(NamedTuple):
+    """The step can be completed without a restart.
+
+    Attributes
+    ----------
+    dropped : tuple of int
+        Members that leave the communicator.
+    patch : mapping of int to int
+        Stacks that each group has to compute before the all-reduce is repeated; empty if no work of
+        the step was lost.
+    moved_types : int
+        Shard types that moved to another place.
+    carried_on : tuple of int
+        Missing members that stay and continue with their remaining hardware.
+    recovery : Recovery or None
+        The recovery before the job continues; None without an interruption.
+    """
+
+    dropped: tuple[int, ...]
+    patch: Mapping[int, int] = _NO_PATCH
+    moved_types: int = 0
+    carried_on: tuple[int, ...] = ()
+    recovery: Recovery | None = SHRINK
+
+
+@dataclass(frozen=True, slots=True)
+class WipeOut:
+    """Work of the step is permanently lost: the job must restart from the last checkpoint."""
+
+    missing: tuple[int, ...]
+
+
+Verdict = Continue | WipeOut
+
+
+_Options = TypeVar("_Options", bound="StrategyOptions")
+
+
+class StrategyOptions(BaseModel):
+    """Named choices of a scheme, which defines its own in a subclass.
+
+    They also give access to the layout of the job, which the scheme does not choose.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
+    )
+    table: ClassVar[str] = ""
+    """The scheme whose table in a scenario has the choices; empty: the scheme's own table."""
+    _job: JobShape = PrivateAttr(default_factory=JobShape)
+
+    @property
+    def job(self) -> JobShape:
+        """The layout of the job and the memory limits of its GPUs."""
+        return self._job
+
+    def for_job(self: _Options, job: JobShape) -> _Options:
+        """Return the same choices for another job."""
+        options = self.model_copy()
+        options._job = job
+        return options
+
+
+class Strategy(ABC):
+    """A fault-tolerance scheme for `groups` data-parallel groups.
+
+    Parameters
+    ----------
+    groups : int
+        Number of data-parallel groups N.
+    redundancy : int
+        Redundancy r: copies of each shard type (SPARe) or groups per replica set (replication).
+    options : StrategyOptions
+        An instance of the class's own `Options`.
+
+    Attributes
+    ----------
+    shape : JobShape
+        The layout of the job and the memory limits of its GPUs, from the options.
+
+    Raises
+    ------
+    StrategyError
+        If the scheme cannot be built for these numbers.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    approximate: ClassVar[bool] = False
+    """Whether its gradients differ from those of a run without failures."""
+    protections: ClassVar[tuple[str, ...]] = ("reft",)
+    """Names of suitable protections of the state: the published ones and the best known one."""
+    Options: ClassVar[type[StrategyOptions]] = StrategyOptions
+    tracks_components: ClassVar[bool] = False
+    """Whether the loop reports broken and repaired components to it (`on_hit`, `on_repair`)."""
+    needs_layout: ClassVar[bool] = False
+    """Whether it depends on the stages or domains of a group (`JobShape`). If a scenario does not
+    state them, a plan includes the scheme only if the user names it."""
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
+    """Kinds of recovery that it can need, other than restarts."""
+    restart_replaces: ClassVar[bool] = True
+    """Whether a restart replaces broken hardware."""
+    repairs_wait_for_restart: ClassVar[bool] = False
+    """Whether repaired hardware returns at the next restart only."""
+    needs_standbys: ClassVar[bool] = False
+    """Whether standby machines make the scheme: a plan leaves it out if no machine stands by."""
+    readmits: ClassVar[bool] = False
+    """Whether dropped groups return before a restart, unless ``rejoin.when`` states otherwise."""
+
+    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
+        self.groups = groups
+        self.redundancy = redundancy
+        self.shape = options.job
+        self.states_refused = 0
+        """Number of alternatives rejected because they do not fit into the memory of GPUs."""
+        if not self.accepts(groups, redundancy, options):
+            raise self._no_such_redundancy(options)
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Reset all failures: all groups are up again."""
+
+    @abstractmethod
+    def plan(self) -> StepPlan:
+        """Return the work of the next step; the same object until something changes.
+
+        A plan without members right after a restart means that no hardware is left. The restart
+        then lasts until the next repair.
+        """
+
+    @abstractmethod
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Decide how to go on after an all-reduce in which members were `missing` (ascending).
+
+        Members that are not dropped stay in the communicator and are missing again in the next
+        all-reduce.
+        """
+
+    def on_return(self, returning: Sequence[int]) -> None:
+        """Add returning groups at a checkpoint: they are up and have the state.
+
+        By default, all groups return, and those that are still down fail again.
+        """
+        up = set(returning).union(self.plan().members)
+        self.restart()
+        while missing := [group for group in self.plan().members if group not in up]:
+            self.on_failures(missing)
+
+    def migration(self) -> Recovery | None:
+        """Return the transfers to members whose part of the job has changed, or None.
+
+        The loop calls this once after each restart. It uses the transfers if the state is in
+        memory; from storage each member loads the part that it needs.
+        """
+        return None
+
+    def on_hit(self, hit: Hit) -> None:
+        """Record broken GPUs of a group, right before `on_failures` or right after `restart`.
+
+        The loop calls this if `tracks_components` is true; such a scheme overrides it.
+        """
+        raise NotImplementedError(f"{self.name} tracks components, but has no on_hit()")
+
+    def on_repair(self, hit: Hit) -> Recovery | None:
+        """Add the repaired GPUs of a hit; return the recovery that this needs, or None."""
+        return None
+
+    @classmethod
+    def restart_recovery(cls) -> Recovery:
+        """Return the recovery of a restart of the whole job."""
+        return RESTART if cls.restart_replaces else RESTART_AS_IS
+
+    @property
+    def checkpoint_waits(self) -> bool:
+        """Whether all groups wait while one group writes the checkpoint."""
+        return True
+
+    @property
+    def compares(self) -> bool:
+        """Whether groups that compute the same data detect silent corruption at once."""
+        return False
+
+    @property
+    def stages_held(self) -> float:
+        """Largest number of stages whose state a GPU has held so far; by default 1, its own.
+
+        It is not a whole number if layers are redistributed.
+        """
+        return 1.0
+
+    @property
+    def activations_held(self) -> float:
+        """Largest activations of a GPU so far, over those of a healthy step."""
+        return 1.0
+
+    def forces_restart(self) -> tuple[float, ...]:
+        """Return the probability that the next failure forces a restart, by groups that are down.
+
+        The last value holds for all larger numbers. It comes from the closed form of the scheme's
+        course (`theory.prediction`) if there is one, else it is 1 / mean failures masked.
+        """
+        if isinstance(self, Predictable):
+            return self.failure_course().law.forces_restart()
+        return (1.0 / max(1.0, self.masked_failures()),)
+
+    def _no_such_redundancy(self, options: StrategyOptions) -> StrategyError:
+        candidates = list(self.redundancies(self.groups, options))
+        if candidates == [1]:
+            what = f"{self.name} has no redundancy to choose (got {self.redundancy})"
+            return StrategyError("strategy.redundancy", what, "leave it unset or use 1")
+        what = f"{self.name} cannot have redundancy {self.redundancy} with {self.groups} groups"
+        remedy = f"use one of {', '.join(map(str, candidates))}"
+        return StrategyError("strategy.redundancy", what, remedy)
+
+    @abstractmethod
+    def masked_failures(self) -> float:
+        """Mean number of failures up to the one that forces a restart, inclusive (closed form)."""
+
+    @abstractmethod
+    def work_per_step(self) -> float:
+        """Mean number of shard types that a group computes per step (closed form)."""
+
+    def normalised_time_to_train(self, costs: Costs) -> float:
+        """Return J(r), relative to a step without redundancy, failures and checkpoints.
+
+        J(r) = work per step / availability at the best checkpoint period (Lee et al. 2026 (SPARe)).
+        """
+        time_to_failure_s = self.masked_failures() * costs.mtbf_s
+        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
+        availability = costs.availability(period_s, time_to_failure_s)
+        ideal_s = costs.compute_s + costs.all_reduce_s
+        return self.step_s(costs) / ideal_s / max(availability, 1e-9)
+
+    def best_interval_steps(self, costs: Costs) -> int:
+        """Return the checkpoint interval nearest to the best period, in steps; at least 1."""
+        time_to_failure_s = self.masked_failures() * costs.mtbf_s
+        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
+        # Steps of zero length have no best interval: all long intervals are equally good.
+        return max(1, round(min(period_s / self.step_s(costs), 1e18)))
+
+    def step_s(self, costs: Costs) -> float:
+        """Return the mean time of a step in seconds, by the closed form of its work."""
+        return self.checked_work_per_step() * costs.compute_s + costs.all_reduce_s
+
+    def checked_work_per_step(self) -> float:
+        """Return `work_per_step` after a check.
+
+        Raises
+        ------
+        StrategyError
+            If it is no finite number above 0.
+        """
+        work = self.work_per_step()
+        if not 0.0 < work < inf:
+            place = f"scheme {self.name!r}"
+            raise StrategyError(place, f"work_per_step() is {work}", "return a number above 0")
+        return work
+
+    @classmethod
+    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
+        """Return the redundancies to choose from with `groups` groups."""
+        return (1,)
+
+    @classmethod
+    def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
+        """Return whether it can be built with a redundancy; by default, any of `redundancies`."""
+        return redundancy in cls.redundancies(groups, options)

@@ -1,0 +1,1 @@
+"""The fault-tolerance schemes: a file or a folder each."""

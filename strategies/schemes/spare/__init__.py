@@ -1,0 +1,1 @@
+"""SPARe: stacked parallelism with adaptive reordering."""

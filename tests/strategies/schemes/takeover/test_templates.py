@@ -1,0 +1,186 @@
+"""Oobleck's planner: templates, batches and instantiation against brute force, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, combinations_with_replacement, pairwise, product
+
+import pytest
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.schemes.takeover.pipelines import (
+    instantiated,
+    iteration_time,
+    micro_batch_shares,
+    regrouped,
+    templates_needed,
+)
+from faultline.strategies.schemes.takeover.templates import Template, TemplatePlanner, even_template
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+LAYERS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
+
+
+def worth(times: list[float]) -> float:
+    """Return T as it is written: sum + (2 S + k + 1) slowest + stages from the slowest, k, on."""
+    k = times.index(max(times))
+    return sum(times) + (2 * len(times) + k + 1) * times[k] + sum(times[k:])
+
+
+@given(work=LAYERS, nodes=st.integers(1, 6), collective=st.floats(0, 5))
+def test_no_template_is_better_than_the_planned_one(
+    work: list[int], nodes: int, collective: float
+) -> None:
+    def stage_time(first: int, end: int) -> float:
+        return sum(work[first:end]) + collective * (end - first)
+
+    every = []
+    for cuts in combinations(range(1, len(work)), nodes - 1):
+        edges = [0, *cuts, len(work)]
+        every.append(worth([stage_time(*edge) for edge in pairwise(edges)]))
+    template = TemplatePlanner(len(work), stage_time).template(nodes)
+    if template is None:
+        assert not every
+        return
+    assert template.worth == pytest.approx(min(every))
+    assert template.worth == pytest.approx(worth([stage.time for stage in template.stages]))
+    # All layers in a row, a stage on each node.
+    edges = [0, *(stage.end for stage in template.stages)]
+    assert [(stage.first, stage.end) for stage in template.stages] == list(pairwise(edges))
+    assert (edges[-1], len(template.stages)) == (len(work), nodes)
+
+
+@given(layers=st.integers(1, 40), nodes=st.integers(1, 45))
+def test_equal_layers_need_no_planning(layers: int, nodes: int) -> None:
+    even = even_template(layers, nodes)
+    assert even.stages[-1].end == layers
+    planned = TemplatePlanner(layers, lambda first, end: end - first).template(nodes)
+    if planned is None:
+        assert nodes > layers
+    else:
+        assert planned.worth == pytest.approx(even.worth)
+
+
+def test_templates_end_where_layers_do() -> None:
+    planner = TemplatePlanner(5, lambda first, end: end - first)
+    assert [template.nodes for template in planner.templates(2, 9)] == [2, 3, 4, 5]
+    assert planner.template(6) is None
+
+
+@given(
+    paces=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.1, 7.0]), min_size=1, max_size=4),
+    micro_batches=st.integers(1, 13),
+)
+def test_no_other_shares_vary_less(paces: list[float], micro_batches: int) -> None:
+    assume(micro_batches >= len(paces))
+
+    def spread(shares: tuple[int, ...]) -> float:
+        times = [share * pace for share, pace in zip(shares, paces, strict=True)]
+        return sum((time - sum(times) / len(times)) ** 2 for time in times)
+
+    shares = micro_batch_shares(paces, micro_batches)
+    assert sum(shares) == micro_batches
+    assert min(shares) >= 1
+    least = min(
+        spread(other)
+        for other in product(range(1, micro_batches + 1), repeat=len(paces))
+        if sum(other) == micro_batches
+    )
+    assert spread(shares) == pytest.approx(least)
+
+
+def test_many_pipelines_share_a_batch() -> None:
+    shares = micro_batch_shares([4.0] * 5_000 + [3.0] * 4_999 + [5.0], 80_000)
+    assert sum(shares) == 80_000
+    assert {max(shares[:5_000]) - min(shares[:5_000]), shares[0] < shares[-2]} <= {0, 1}
+    with pytest.raises(StrategyError, match="1 are too few for 2 pipelines"):
+        micro_batch_shares([1.0, 1.0], 1)
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.integers(1, 9),
+    least=st.integers(1, 3),
+    micro_batches=st.integers(9, 20),
+)
+def test_no_multiset_of_templates_is_faster(nodes: int, least: int, micro_batches: int) -> None:
+    templates = {size: even_template(6, size) for size in templates_needed(9, 1, least)}
+
+    def estimate(pipelines: tuple[Template, ...]) -> float:
+        shares = micro_batch_shares([one.time_per_micro_batch for one in pipelines], micro_batches)
+        return max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
+
+    every = [
+        tuple(templates[size] for size in sizes)
+        for count in range(1, nodes + 1)
+        for sizes in combinations_with_replacement(sorted(templates), count)
+        if sum(sizes) == nodes
+    ]
+    found = instantiated(templates, nodes, micro_batches)
+    if not every:
+        assert found == ()
+        return
+    assert sum(one.nodes for one in found) == nodes
+    assert estimate(found) == pytest.approx(min(map(estimate, every)))
+
+
+@given(failures=st.integers(0, 3), least=st.integers(1, 5), more=st.integers(0, 12))
+def test_every_number_of_nodes_is_a_sum_of_templates(failures: int, least: int, more: int) -> None:
+    """Whatever is left of a job, down to f + 1 of the shortest pipelines."""
+    most = (failures + 1) * least + more
+    sizes = templates_needed(most, failures, least)
+    reachable = {0}
+    for nodes in range(1, most + 1):
+        if any(nodes - size in reachable for size in sizes):
+            reachable.add(nodes)
+    assert set(range((failures + 1) * least, most + 1)) <= reachable
+
+
+def lengths(nodes: Sequence[int], least: int) -> tuple[int, ...]:
+    """Return how many nodes each pipeline has; all that were left are in one, each once."""
+    left = regrouped(
+        [[(group, place) for place in range(n)] for group, n in enumerate(nodes)], least
+    )
+    if left:
+        all_nodes = [(group, place) for group, n in enumerate(nodes) for place in range(n)]
+        assert sorted(node for pipeline in left for node in pipeline) == all_nodes
+        assert len({pipeline[0][0] for pipeline in left}) == len(left)
+    return tuple(map(len, left))
+
+
+def test_pipelines_are_regrouped_in_order() -> None:
+    assert lengths([8, 7, 8, 6], 1) == (8, 8, 7, 6)
+    assert lengths([9, 9, 7], 8) == (9, 8, 8)
+    assert lengths([8, 8, 7, 8], 8) == (15, 8, 8)
+    assert lengths([7, 6], 8) == (13,)
+    assert lengths([7, 0], 8) == ()
+
+
+@given(nodes=st.lists(st.integers(0, 12), min_size=1, max_size=7), least=st.integers(1, 9))
+def test_a_loss_costs_no_node_and_no_pipeline_more_than_it_must(
+    nodes: list[int], least: int
+) -> None:
+    """Nodes stay; pipelines are merged only where all together have too few nodes to spare."""
+    left = lengths(nodes, least)
+    up = [count for count in nodes if count]
+    if sum(up) < least:
+        assert left == ()
+        return
+    assert sum(left) == sum(up)
+    assert min(left) >= least
+    assert len(left) <= len(up)
+    if sum(up) >= least * len(up):
+        assert len(left) == len(up)
+    if min(up) >= least:
+        assert sorted(left) == sorted(up)
+
+
+def test_an_iteration_by_hand() -> None:
+    """Six layers on 3 and on 2 nodes: T is 6 + 7 * 2 + 6 and 6 + 5 * 3 + 6, 26/3 and 27/2 a stage.
+
+    Of 20 micro-batches 12 and 8 differ least (104 and 108): 11 * 2 + 6 and 7 * 3 + 6.
+    """
+    pipelines = [even_template(6, 3), even_template(6, 2)]
+    assert [one.worth for one in pipelines] == [26, 27]
+    assert micro_batch_shares([one.time_per_micro_batch for one in pipelines], 20) == (12, 8)
+    assert iteration_time(pipelines, 20) == 28
