@@ -56,8 +56,8 @@ def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> N
 
     The modules of `package` and its folders, plug-in files and the entry points `group` of
     installed packages are searched; an entry point refers to a class or a module with classes. An
-    error leaves out only its own file. If two classes have one name, neither is used, since the choice would be
-    arbitrary; but a shipped class keeps its name, and the plug-in is left out.
+    error leaves out only its own file. If two classes have one name, neither is used, since the
+    choice would be arbitrary; but a shipped class keeps its name, and the plug-in is left out.
     """
     named: dict[str, dict[type[Named], str]] = {}
     broken = []
