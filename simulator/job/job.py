@@ -109,16 +109,16 @@ class Work:
         courses = None if self.compute_jitter else self.courses
         return self.gradients_hide and courses is not None and courses.simulate_failures
 
-    def pace_of(self, phase: Compute, slow: Slowdown = UNDISTURBED) -> float:
-        """Return how long a phase at the plan's pace computes, over `compute_s` per shard type.
+    def stack_s(self, phase: Compute, slow: Slowdown = UNDISTURBED) -> float:
+        """Return how long a phase computes per stack, in seconds.
 
-        It is simulated on the platform if it may differ from the plan's pace. It includes neither
-        the wait of `least_pace` nor stragglers other than those of `slow`, which only jobs with
-        simulated steps have.
+        It is simulated on the platform if steps are. It includes neither the wait of
+        `least_stack_s` nor stragglers other than those of `slow`, which only jobs with simulated
+        steps have.
         """
-        stated = phase.pace * phase.factor
-        if self.member_times is None and self.detour_times is None:
-            return stated
+        stated_s = phase.stack_size * self.compute_s * (phase.pace * phase.factor)
+        if not self.simulates_steps:
+            return stated_s
         patch = phase.patch
         rounds = phase.stacks if patch is None else 1
         types = rounds * phase.stack_size
@@ -129,15 +129,15 @@ class Work:
         more = types > 1 or phase.factor != 1.0 or hidden_differ
         times = self._times(phase.parts_down, phase.pipelines, slow.step, more=more)
         if times is None or not phase.members:
-            return stated
+            return stated_s
         shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
         if patch is not None:
             shares = shares.exposed().of(shares.computing(patch))
-        simulated = times.passes_s(shares, rounds, phase.factor) / (types * self.compute_s)
-        return simulated if phase.pipelines and self.simulates_steps else phase.pace * simulated
+        simulated_s = times.passes_s(shares, rounds, phase.factor) / rounds
+        return simulated_s if phase.pipelines else phase.pace * simulated_s
 
-    def least_pace(self, plan: StepPlan) -> float:
-        """Return the pace at which a step makes the same progress per second as a sound one.
+    def least_stack_s(self, plan: StepPlan) -> float:
+        """Return the seconds per stack with which a step progresses as fast as a sound one.
 
         A plan with missing parts may use a schedule that is faster than that of a sound pipeline,
         for example one without a barrier between steps. A sound pipeline could use it too. So a
@@ -151,23 +151,18 @@ class Work:
         times = self.detour_times((), SOUND_STEP)
         sound_s = self.compute_s + times.sync_s(StepShares(tuple(range(self.groups))))
         sync_s = times.sync_s(StepShares(plan.members, plan.pipelines))
-        types_s = plan.stacks * plan.stack_size * self.compute_s
-        return max(0.0, (plan.batch_share * sound_s - sync_s) / types_s)
-
-    def is_regular(self, phase: Compute) -> bool:
-        """Return whether every member computes whole micro-batches at its nominal pace."""
-        return bool(phase.pipelines) or phase.pace == self._nominal_pace(phase)
+        return max(0.0, (plan.batch_share * sound_s - sync_s) / plan.stacks)
 
     def slower(self, phase: Compute, factor: float) -> Compute:
         """Return the phase with computations that take `factor` times as long."""
-        if self.simulates_steps and self.is_regular(phase):
-            slower = phase._replace(pace=1.0, factor=phase.factor * factor)
-            slow = self.slowdown_of(slower, phase.slow)
-            return slower._replace(pace=self._nominal_pace(slower), slow=slow)
-        return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
+        slower = phase._replace(factor=phase.factor * factor)
+        if not (self.simulates_steps and phase.has_whole_passes):
+            return slower._replace(stack_s=phase.stack_s * factor)
+        stack_s = max(self.stack_s(slower), phase.least_stack_s)
+        return slower._replace(stack_s=stack_s, slow=self.slowdown_of(slower, phase.slow))
 
     def slowdown_of(self, phase: Compute, slow: Slowdown) -> Slowdown:
-        """Return the slowdown of a phase at the plan's pace."""
+        """Return the slowdown of a phase."""
         # Links that do not slow the passes of an undisturbed step may slow those of another.
         is_slow = slow.compute or slow.step.links
         if not is_slow or self.disturbances is None or not self.simulates_steps:
@@ -177,8 +172,8 @@ class Work:
         if not (phase.pipelines or self.gradients_hide) or not self._is_simulated(slow):
             # Groups share no link, and the time of each is known.
             return slow
-        pace = max(self.pace_of(phase), phase.least_pace)
-        return slow.at_most(max(1.0, self.pace_of(phase, slow) / pace), phase.members)
+        sound_s = max(self.stack_s(phase), phase.least_stack_s)
+        return slow.at_most(max(1.0, self.stack_s(phase, slow) / sound_s), phase.members)
 
     def _is_simulated(self, slow: Slowdown) -> bool:
         """Return whether a step is simulated with all of its stragglers."""
@@ -188,10 +183,6 @@ class Work:
             and self.simulates_steps
             and self.detour_times is not None
         )
-
-    def _nominal_pace(self, phase: Compute) -> float:
-        """Return the pace of a phase whose members compute whole micro-batches."""
-        return max(self.pace_of(phase._replace(pace=1.0)), phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many stacks of a patch the GPUs of each group compute.
@@ -221,17 +212,20 @@ class Work:
             group for group, groups in computed_on.items() if groups and lost.isdisjoint(groups)
         )
 
-    def pace_with_parts_down(self, phase: Compute, lacking: Collection[int]) -> float:
-        """Return the pace of the groups that finish a phase; the slowest group may be missing."""
+    def finishing_stack_s(self, phase: Compute, lacking: Collection[int]) -> float:
+        """Return the seconds per stack of the groups that finish a phase.
+
+        The slowest group may be missing.
+        """
         slow = self.member_times is not None or phase.parts_down or phase.pipelines
-        if not slow or not self.simulates_steps or not self.is_regular(phase):
-            return phase.pace
+        if not slow or not self.simulates_steps or not phase.has_whole_passes:
+            return phase.stack_s
         finishing = self.finishing_groups(phase, lacking)
         shares = StepShares(phase.members, phase.pipelines).of(finishing)
-        rest = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=1.0)
+        rest = phase._replace(members=shares.members, pipelines=shares.pipelines)
         if phase.patch is not None:
             rest = rest._replace(patch=dict.fromkeys(rest.members, 1))
-        return self.pace_of(rest)
+        return self.stack_s(rest)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the seconds of an all-reduce; None if only the number of members decides."""

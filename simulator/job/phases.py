@@ -18,23 +18,28 @@ from faultline.strategies.interface.step_shares import Pipeline
 
 
 class Compute(NamedTuple):
-    """Groups compute shard types, each at its own pace; the phase ends with the last of them."""
+    """Groups compute shard types; the phase ends with the last of them."""
 
     members: tuple[int, ...]  # Groups that will take part in the following all-reduce.
     stacks: int  # Stacks that each member computes if `patch` is None.
-    stack_size: int = 1  # Shard types of a stack, computed in one go at one pace.
+    stack_size: int = 1  # Shard types of a stack, computed in one go.
     # Stacks by group if only some of the members have to compute.
     patch: Mapping[int, int] | None = None
-    pace: float = 1.0  # Factor on all compute times.
+    stack_s: float = 0.0  # Seconds per stack, without stragglers and jitter.
     parts_down: tuple[str, ...] = ()  # Parts of the network that are down and can be routed around.
     slow: Slowdown = UNDISTURBED  # Other slowdowns of the members.
     # Pipelines of members that differ from those of an undisturbed step.
     pipelines: tuple[Pipeline, ...] = ()
-    # If all members finish earlier, the phase lasts as long as at this pace; `pace` includes it.
-    least_pace: float = 0.0
-    # How many times as long each computation takes in a step whose messages are simulated; `pace`
-    # includes it.
+    # If all members finish earlier, the phase lasts this long per stack; `stack_s` includes it.
+    least_stack_s: float = 0.0
+    # How many times as long each computation takes; `stack_s` includes it.
     factor: float = 1.0
+    pace: float = 1.0  # The scheme's own factor on compute times; `stack_s` includes it.
+
+    @property
+    def has_whole_passes(self) -> bool:
+        """Whether every member computes whole micro-batches, as SimGrid simulates them."""
+        return bool(self.pipelines) or self.pace == 1.0
 
 
 class Saves(NamedTuple):

@@ -14,20 +14,20 @@ from faultline.strategies.interface.scheme import StepPlan
 class StepCosts:
     """The times and batches that a step under a plan books.
 
-    The phase `stated` is the compute phase at the plan's pace.
+    The phase `stated` is the compute phase without its seconds.
 
     Attributes
     ----------
-    pace : float
+    stack_s : float
         As of `Compute`.
     types : int
         Shard types that each member computes.
     batches : Batches
         Batches that the step trains.
     booked : tuple of (str, float)
-        Seconds of compute at nominal pace, by cause.
+        Seconds of compute without jitter, by cause.
     nominal_s : float
-        Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
+        Compute without jitter, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
     raised_power_s : float
         Energy that some GPUs draw beyond their rated power, in seconds of all GPUs' rated power.
     reduced_share : float
@@ -39,29 +39,29 @@ class StepCosts:
         "booked",
         "degraded_s",
         "nominal_s",
-        "pace",
         "raised_power_s",
         "reduced_share",
         "redundancy_s",
+        "stack_s",
         "types",
         "useful_s",
     )
 
     def __init__(self, plan: StepPlan, work: Work, stated: Compute, all_reduce: AllReduce) -> None:
-        least_pace, twice = stated.least_pace, work.reactions.validation_share
-        once = self.pace = pace = max(work.pace_of(stated), least_pace)
+        least_s, twice = stated.least_stack_s, work.reactions.validation_share
+        once = self.stack_s = stack_s = max(work.stack_s(stated), least_s)
         if twice:
-            once = max(work.pace_of(stated._replace(factor=1.0)), least_pace)
+            once = max(work.stack_s(stated._replace(factor=1.0)), least_s)
         self.batches = Batches.of(plan, work.approximation_loss)
         self.reduced_share = self.batches.trained / work.detour(all_reduce)
         self.types = plan.stacks * plan.stack_size
         types_s = self.types * work.compute_s
-        self.nominal_s = types_s * pace * all_reduce.slow.slowest
+        self.nominal_s = plan.stacks * stack_s * all_reduce.slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
         # Several types in one go may take less time than one by one.
         unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
         self.useful_s = once_s * self.batches.trained
-        validation_s = unhurt_s * (pace / once - 1) if twice else 0.0
+        validation_s = unhurt_s * (stack_s / once - 1) if twice else 0.0
         self.redundancy_s = unhurt_s - once_s + validation_s
         self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
         self.degraded_s -= validation_s
@@ -118,11 +118,11 @@ class StepPhases:
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
-        amount, ways = (members, stacks, size, None), (pipelines, 0.0, 1 + twice)
+        amount, ways = (members, stacks, size, None), (pipelines, 0.0, 1 + twice, plan.pace)
         shared, stated = (plan.all_but_members, parts_down, slow), None
         if before is None or slow.compute or shared != before._shared:
-            ways = pipelines, work.least_pace(plan), 1 + twice
-            stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, *ways)
+            ways = pipelines, work.least_stack_s(plan), 1 + twice, plan.pace
+            stated = Compute(*amount, 0.0, parts_down, UNDISTURBED, *ways)
             slow = work.slowdown_of(stated, slow)
         self.all_reduce = AllReduce(members, parts_down, slow, pipelines)
         self.repeated = self.all_reduce
@@ -132,13 +132,13 @@ class StepPhases:
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
         if before is not None and stated is None:
-            # Steps of such jobs are not simulated, so they have no least pace.
+            # Steps of such jobs are not simulated, so they have no least time.
             self.costs, self._shared = before.costs, shared
         else:
             assert stated is not None
             self.costs = StepCosts(plan, work, stated, self.all_reduce)
             self._shared = None if StepCosts.depend_on_members(plan, work) else shared
-        self.compute = Compute(*amount, self.costs.pace, parts_down, slow, *ways)
+        self.compute = Compute(*amount, self.costs.stack_s, parts_down, slow, *ways)
         self.down = work.groups - len(members)
         self.mirrors = mirrors
 
@@ -152,5 +152,6 @@ def patch_compute(
 ) -> Compute:
     """Return the repeated computation of some groups, given the stacks of each."""
     amount = plan.members, 0, plan.stack_size, patch
-    stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, plan.pipelines)
-    return stated._replace(pace=work.pace_of(stated), slow=work.slowdown_of(stated, slow))
+    ways = plan.pipelines, 0.0, 1.0, plan.pace
+    stated = Compute(*amount, 0.0, parts_down, UNDISTURBED, *ways)
+    return stated._replace(stack_s=work.stack_s(stated), slow=work.slowdown_of(stated, slow))

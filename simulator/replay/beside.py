@@ -130,12 +130,14 @@ class BesideCopies:
             return None
         if not self._simulates_steps:
             return self._alone(lasts_s)
-        is_regular = self._job.work.is_regular(phase)
-        self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
-        if not is_regular:
+        waits = 0.0 < phase.stack_s <= phase.least_stack_s
+        self._exchange_follows = phase.has_whole_passes and not waits
+        if not phase.has_whole_passes:
             return self._alone(lasts_s)
-        members, stacks, size, patch, _, parts_down, slow, pipelines, least_pace, factor = phase
-        least_s = least_pace * stacks * size * self._job.work.compute_s
+        members, stacks, size, patch, _, parts_down, slow, pipelines, least_stack_s, factor, _ = (
+            phase
+        )
+        least_s = least_stack_s * stacks
         if self._down:
             # The others cannot know that a group is missing before it has failed.
             least_s = max(0.0, *(self._next_failure_s[group] for group in self._down)) - self.now_s

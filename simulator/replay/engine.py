@@ -66,7 +66,7 @@ class ReplayEngine(BesideCopies):
         self._busy_until_s: dict[int, float] = {}
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         jitter = 0.0 if work.simulates_steps else work.compute_jitter
-        self._pace = ComputeTimes(work.compute_s, jitter, work.minimum_factor, job.seed)
+        self._pace = ComputeTimes(1.0, jitter, work.minimum_factor, job.seed)
         self._factors = SimulatedFactors.of(work, job.seed)
         # Ends of compute and all-reduce of steps ahead: of these phases, from this draw on.
         self._ahead_s = np.empty(0)
@@ -105,11 +105,11 @@ class ReplayEngine(BesideCopies):
         slowest = self._slowest_groups(compute)
         if failure_s <= now_s or slowest is None:
             return Outcome(now_s)
-        (groups, size), stacks = slowest, compute.stacks
+        (groups, stack_s), stacks = slowest, compute.stacks
         all_reduce_s = self._all_reduce_alone_s(all_reduce)
         # A failure later than `computing_s` after the start of a step does not affect its compute.
         # If failures break all-reduces, `reducing_s` more keeps the whole step clear of it.
-        computing_s = pace.longest_s(stacks) * size
+        computing_s = pace.longest_s(stacks) * stack_s
         factors, ahead = self._factors, pace.draws_ahead and self._factors is None
         if factors:
             computing_s *= factors.longest(compute)
@@ -120,15 +120,15 @@ class ReplayEngine(BesideCopies):
             outcome = self._quiet_rounds(phase, saves, slowest)
             if outcome.saves:
                 return outcome
-        nominal_s = pace.nominal_s(stacks) * size + all_reduce_s
+        nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
         snapshot_ends_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
             remaining, likely = at_most - steps, (failure_s - now_s) / nominal_s
             if remaining < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
                 if factors:
                     slower = factors.draw(compute)
-                    size = slower.stack_size * slower.pace * slower.slow.slowest
-                now_s += size * pace.slowest_s(groups, stacks)
+                    stack_s = slower.stack_s * slower.slow.slowest
+                now_s += stack_s * pace.slowest_s(groups, stacks)
                 now_s += all_reduce_s
                 steps += 1
                 if snapshots and (steps - snapshots.first) % snapshots.every == 0:
@@ -152,13 +152,13 @@ class ReplayEngine(BesideCopies):
         return Outcome(now_s, (), (), (), (), steps, steps * all_reduce_s, 0, 0.0, snapshot_ends_s)
 
     def _slowest_groups(self, compute: Compute) -> tuple[int, float] | None:
-        """Return how many groups may be the slowest, and the size of their stacks at their pace.
+        """Return how many groups may be the slowest, and the seconds per stack of these.
 
         Returns None if both the groups with the largest factor and others may be the slowest.
         """
-        size, slow = compute.stack_size * compute.pace, compute.slow.compute
+        stack_s, slow = compute.stack_s, compute.slow.compute
         if not slow:
-            return len(compute.members), size
+            return len(compute.members), stack_s
         factors = sorted(slow.values())
         largest, groups = factors[-1], factors.count(factors[-1])
         second = factors[-groups - 1] if groups < len(factors) else 1.0
@@ -167,16 +167,16 @@ class ReplayEngine(BesideCopies):
         # The least time of a group is as far below the nominal time as the longest is above it.
         if largest * (2.0 * nominal_s - longest_s) < second * longest_s and longest_s > nominal_s:
             return None
-        return groups, size * largest
+        return groups, stack_s * largest
 
     def _quiet_rounds(self, phase: QuietSteps, saves: Saves, slowest: tuple[int, float]) -> Outcome:
         """Execute rounds of steps and a checkpoint as long as no failure can fall into one."""
         compute, pace, now_s = phase.compute, self._pace, self.now_s
-        (_, size), stacks = slowest, compute.stacks
+        (_, stack_s), stacks = slowest, compute.stacks
         all_reduce_s = self._all_reduce_alone_s(phase.all_reduce)
         save_s = self._job.save_s(saves.writer)
-        longest_s = pace.longest_s(stacks) * size + all_reduce_s
-        nominal_s = pace.nominal_s(stacks) * size + all_reduce_s
+        longest_s = pace.longest_s(stacks) * stack_s + all_reduce_s
+        nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
         quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
         steps, rounds, remaining = 0, 0, phase.at_most
         while steps + remaining < saves.before and now_s + remaining * longest_s + save_s < quiet_s:
@@ -209,11 +209,11 @@ class ReplayEngine(BesideCopies):
         """
         place = 2 * (self._pace.drawn - self._ahead_from)
         if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
-            groups, size = slowest
+            groups, stack_s = slowest
             slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
             self._ahead_s = np.full(2 * len(slowest_s) + 1, all_reduce_s)
-            np.multiply(slowest_s, size, out=self._ahead_s[1::2])
+            np.multiply(slowest_s, stack_s, out=self._ahead_s[1::2])
         # The next step begins at the end of the step before.
         self._ahead_s[place] = now_s
         ends_s: NDArray[np.float64] = np.add.accumulate(
@@ -224,13 +224,13 @@ class ReplayEngine(BesideCopies):
     def _compute(self, phase: Compute) -> Outcome:
         if self._factors:
             phase = self._factors.draw(phase)
-        members, stacks, stack_size, patch, pace, _, slow, pipelines, _, _ = phase
+        members, stacks, _, patch, stack_s, _, slow, pipelines, _, _, _ = phase
         start_s, times, upcoming, down = self.now_s, self._pace, self._upcoming, self._down
-        busy_until_s, size = self._busy_until_s, stack_size * pace
+        busy_until_s = self._busy_until_s
         computing = len(members) - len(down)
         most_stacks = stacks if patch is None else max(patch.values())
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
-        longest_s = times.longest_s(most_stacks) * size
+        longest_s = times.longest_s(most_stacks) * stack_s
         latest_s += longest_s * slow.slowest if slow.compute else longest_s
         end_s, timed = start_s, _NO_GROUPS
         if (upcoming and upcoming[0][0] <= latest_s) or busy_until_s or slow.compute:
@@ -238,7 +238,7 @@ class ReplayEngine(BesideCopies):
         finishing: tuple[int, ...] | None = None
         if self._simulates_steps and down:
             work, lacking = self._job.work, down.union(timed)
-            size = stack_size * work.pace_with_parts_down(phase, lacking)
+            stack_s = work.finishing_stack_s(phase, lacking)
             if pipelines:
                 # Other groups may compute all stages of a group that is down, and pipelines of
                 # groups that are up may need its nodes.
@@ -246,14 +246,14 @@ class ReplayEngine(BesideCopies):
         if patch is None:
             computing -= len(timed)
             if computing > 0 and finishing != ():
-                end_s = max(end_s, start_s + size * times.slowest_s(computing, stacks))
+                end_s = max(end_s, start_s + stack_s * times.slowest_s(computing, stacks))
         else:
             if finishing is None:
                 counts = _groups_by_stacks(patch, down.union(timed))
             else:
                 counts = Counter(patch.get(group, 1) for group in finishing)
             for stacks, groups in counts.items():
-                end_s = max(end_s, start_s + size * times.slowest_s(groups, stacks))
+                end_s = max(end_s, start_s + stack_s * times.slowest_s(groups, stacks))
         if self._writes.go_on or self._simulates_failing:
             end_s = self._simulated_end_s(phase, end_s)
         if self._simulates_steps and down:
@@ -270,7 +270,7 @@ class ReplayEngine(BesideCopies):
         start_s = end_s = self.now_s
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
         busy, self._busy_until_s = self._busy_until_s, {}
-        _, most, stack_size, patch, pace, _, slowdown, _, _, _ = phase
+        _, most, _, patch, stack_s, _, slowdown, _, _, _, _ = phase
         down, slow, own_s = self._down, slowdown.compute, self._pace.own_s
         occupied = None if patch is None else self._job.work.occupied(phase, patch)
         late_or_slow = {**busy, **slow}
@@ -285,7 +285,7 @@ class ReplayEngine(BesideCopies):
                 candidates.append(failure)
         for failure_s, group in candidates:
             stacks = timed[group] = most if occupied is None else occupied.get(group, 0)
-            lasts_s = own_s(stacks) * stack_size * pace
+            lasts_s = own_s(stacks) * stack_s
             if group not in late_or_slow:
                 arrival_s = start_s + lasts_s
             else:

@@ -98,7 +98,7 @@ class SimgridEngine:
             self.clocks,
             job.rules,
             self._news,
-            lambda group: Rank(group, work.compute_s, paces[group], self._news),
+            lambda group: Rank(group, paces[group], self._news),
             steps.interrupted_by if steps else lambda _: False,
         )
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
@@ -137,7 +137,7 @@ class SimgridEngine:
         start_s, alone_s, is_simulated = simgrid.Engine.clock, inf, bool(self._simulated_steps)
         if isinstance(phase, AllReduce):
             alone_s = self._job.all_reduce_s(phase)
-        elif isinstance(phase, Compute) and is_simulated and self._job.work.is_regular(phase):
+        elif isinstance(phase, Compute) and is_simulated and phase.has_whole_passes:
             alone_s = self._nominal_s(phase) * phase.slow.slowest
         outcome = self._simulate[type(phase)](phase)
         if not outcome.missing:
@@ -167,7 +167,7 @@ class SimgridEngine:
 
     def _nominal_s(self, phase: Compute) -> float:
         stacks = phase.stacks if phase.patch is None else max(phase.patch.values())
-        return stacks * phase.stack_size * phase.pace * self._job.work.compute_s
+        return stacks * phase.stack_s
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         """Skip no step: this engine simulates each phase in detail."""
@@ -179,16 +179,16 @@ class SimgridEngine:
         stacks: Mapping[int, int] = dict.fromkeys(phase.members, phase.stacks)
         if phase.patch is not None:
             stacks = work.occupied(phase, phase.patch)
-        is_regular = work.is_regular(phase)
         # In these steps replay uses the simulated times also if a group fails.
         in_course = bool(self._writes) or work.simulates_failing_steps
-        self._gradients_follow = is_regular and not 0.0 < phase.pace <= phase.least_pace
+        waits = 0.0 < phase.stack_s <= phase.least_stack_s
+        self._gradients_follow = phase.has_whole_passes and not waits
         passes = _Passes()
-        if steps and is_regular:
+        if steps and phase.has_whole_passes:
             passes = self._simulated_passes(steps, phase, stacks, in_course)
-        slow, size = phase.slow.compute, phase.stack_size * phase.pace
+        slow = phase.slow.compute
         orders = {
-            group: ComputeOrder(count, size * slow.get(group, 1.0), bool(passes.at_risk))
+            group: ComputeOrder(count, phase.stack_s * slow.get(group, 1.0), bool(passes.at_risk))
             for group, count in stacks.items()
             if group not in passes.without_order
         }
@@ -224,9 +224,8 @@ class SimgridEngine:
             self._late_s = max(0.0, simgrid.Engine.clock - ends_s)
             # Ranks wait for weights of a lost group; the others notice its absence at the end.
             simgrid.this_actor.sleep_until(ends_s)
-        if not missing and phase.least_pace:
-            least_s = phase.stacks * phase.stack_size * phase.least_pace * work.compute_s
-            simgrid.this_actor.sleep_until(began_s + least_s)
+        if not missing and phase.least_stack_s:
+            simgrid.this_actor.sleep_until(began_s + phase.stacks * phase.least_stack_s)
         return Outcome(simgrid.Engine.clock)
 
     def _simulated_passes(
@@ -261,19 +260,19 @@ class SimgridEngine:
         self, phase: Compute, began_s: float, working: Collection[int], missing: Collection[int]
     ) -> float:
         """Return when the working groups should have ended, and missing groups have failed."""
-        remaining = phase._replace(pace=self._job.work.pace_with_parts_down(phase, missing))
+        remaining = phase._replace(stack_s=self._job.work.finishing_stack_s(phase, missing))
         slowest = max((phase.slow.compute.get(group, 1.0) for group in working), default=0.0)
         ends_s = began_s + self._nominal_s(remaining) * slowest
         return max(ends_s, *(self.clocks.next_failure_s[group] for group in missing), 0.0)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
         """Return the groups whose ranks may be down or busy when an order comes."""
-        work, now_s = self._job.work, simgrid.Engine.clock
-        next_failure_s, down = self.clocks.next_failure_s, self.failure_injector.down
+        now_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
+        down = self.failure_injector.down
 
         def longest_s(order: ComputeOrder) -> float:
             variates = NEVER_SIGMAS * self._jitter * sqrt(order.stacks)
-            return work.compute_s * order.stack_size * (order.stacks + variates)
+            return order.stack_s * (order.stacks + variates)
 
         return {
             group
@@ -288,7 +287,7 @@ class SimgridEngine:
         host = simgrid.Host.by_name(self._traffic.hosts[group][0])
         pace = self._paces[group]
         stacks = sum(pace.factor() for _ in range(order.stacks))
-        seconds = self._job.work.compute_s * order.stack_size * stacks
+        seconds = order.stack_s * stacks
         computation = simgrid.this_actor.exec_init(seconds * host.speed)
         computation.host = host
         computation.start()

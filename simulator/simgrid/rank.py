@@ -54,13 +54,13 @@ class Channel(Generic[Message]):
 
 @dataclass(frozen=True, slots=True)
 class ComputeOrder:
-    """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace.
+    """Compute `stacks` stacks that take `stack_s` seconds each at a factor of 1.
 
     If the group's passes are `simulated` separately, the rank only waits for their expected end.
     """
 
     stacks: int
-    stack_size: float
+    stack_s: float
     simulated: bool = False
 
 
@@ -119,7 +119,6 @@ class Rank:
     """A callable that SimGrid runs as an actor; it ends when its host goes off."""
 
     group: int
-    compute_s: float  # Seconds for one shard type at a factor of 1.
     pace: Pace  # Draws its compute times; outlives the actor.
     news: Channel[News]
     boot_until_s: float = 0.0  # Simulated time at which it has come up.
@@ -141,7 +140,7 @@ class Rank:
             return order()
         speed = simgrid.this_actor.get_host().speed
         for _ in range(order.stacks):
-            seconds = self.compute_s * order.stack_size * self.pace.factor()
+            seconds = order.stack_s * self.pace.factor()
             if order.simulated:
                 simgrid.this_actor.sleep_for(seconds)
             else:

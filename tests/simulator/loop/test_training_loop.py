@@ -128,7 +128,7 @@ def test_patch_compute_is_always_followed_by_an_all_reduce(fixed_step: Any) -> N
     assert log_of(events) == lines(
         "12 missing 0 2, 13 reordered 0 0 1, 35 step 1, 40 checkpoint 1 0"
     )
-    assert engine.phases[3] == Compute((0, 1), 0, 1, {0: 1, 1: 2})
+    assert engine.phases[3] == Compute((0, 1), 0, 1, {0: 1, 1: 2}, 10.0)
     assert progress.seconds["patch_compute"] == 20
     assert progress.stack_computations == 3
     assert progress.reorderings == 1

@@ -31,7 +31,7 @@ from tests.examples import examples
 from tests.simulator.helpers import SOUND, STUDY, Scripted, small_job
 from tests.stated_times import PROTECTED
 
-STEP = Compute((0, 1, 2), 1), AllReduce((0, 1, 2))
+STEP = Compute((0, 1, 2), 1, stack_s=10.0), AllReduce((0, 1, 2))
 
 
 class StepByStep(ReplayEngine):
