@@ -126,4 +126,4 @@ def test_commands_go_on_and_name_the_file(folder: Path, capsys: pytest.CaptureFi
     (folder / "half.py").write_text("class Half(:\n")
     words = ["--set", "strategy.name=checkpoint", "--set", "job.groups=4", "--set", "job.steps=3"]
     assert main(["run", "spare-sound", *words]) == 0
-    assert "faultline: strategies/half.py is left out: line 1" in capsys.readouterr().err
+    assert "faultline: strategies/schemes/half.py is left out: line 1" in capsys.readouterr().err
