@@ -5,6 +5,7 @@ faultline --scheme-file docs/examples/own_scheme.py run spare-sound --set strate
 
 from collections.abc import Sequence
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
@@ -21,8 +22,10 @@ class OneLess(Strategy):
     name = "one-less"
     summary = "Goes on without one group, with a smaller batch"
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self.restart()
 
     def restart(self) -> None:

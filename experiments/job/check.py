@@ -12,12 +12,11 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import is_measured
-from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.job_shape import scheme_of
 from faultline.experiments.job.platform_files import check_platform, platform_file, traffic_of
 from faultline.experiments.job.resolved_job import resolve_runnable
 from faultline.experiments.job.step_times import is_simulated, measures_compute, placed_step
 from faultline.platforms.errors import one_line
-from faultline.strategies.plugins.registry import strategy_class
 from pydantic import ValidationError
 
 MOST_MISTAKES = 100
@@ -63,8 +62,8 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
     chosen = scenario.strategy
     yield lambda: check_platform(scenario)
     if chosen.redundancy is not None:
-        scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
-        yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
+        redundancy = chosen.redundancy
+        yield lambda: scheme_of(scenario, redundancy)
     # The model's numbers are part of the job.
     yield lambda: _check_place(source.used_scenario())
     yield lambda: resolve_runnable(_with_times(source.scenario()))

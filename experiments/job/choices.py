@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import corruptions_per_s, job_layout
-from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.job_shape import scheme_of
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups
 from faultline.simulator.job.job import Rejoin, Rules
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import SHRINK
 from faultline.strategies.interface.scheme import Strategy, StrategyOptions
-from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.protection.base import ProtectedJob, Protection
 from faultline.strategies.protection.reliability import loss_probability
 from faultline.strategies.theory.checkpoint_period import Costs
@@ -318,22 +318,26 @@ def predictions(
     scenario = resolved.scenario
     groups, rules = scenario.job.groups, resolved.rules
     restart_s, lifetimes = _after_a_restart(resolved, rules)
-    extra, options = _step_costs(resolved, rules), scheme_options(scenario)
+    extra, options = _step_costs(resolved, rules), scenario.strategy.options()
     results = []
     for redundancy, interval_steps in chosen:
-        scheme = strategy_class(scenario.strategy.name)(groups, redundancy, options)
+        scheme = scheme_of(scenario, redundancy)
         costs = _costs(resolved, scheme, restart_s)
-        course = _course(type(scheme), groups, redundancy, options)
+        course = _course(type(scheme), groups, redundancy, options, scheme.shape)
         results.append(predict(course, lifetimes, costs, extra, interval_steps))
     return results
 
 
 @lru_cache(maxsize=128)
 def _course(
-    scheme: type[Strategy], groups: int, redundancy: int, options: StrategyOptions
+    scheme: type[Strategy],
+    groups: int,
+    redundancy: int,
+    options: StrategyOptions,
+    shape: JobShape,
 ) -> FailureCourse:
     """Return a scheme's course of failures, which is independent of failure rates."""
-    built = scheme(groups, redundancy, options)
+    built = scheme(groups, redundancy, options, shape)
     if not isinstance(built, Predictable):
         raise UserError(
             f"strategy.name = {scheme.name}: this scheme has no closed forms; "

@@ -15,15 +15,19 @@ from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
 from faultline.strategies.interface.job_shape import JobShape
-from faultline.strategies.interface.scheme import StrategyOptions
+from faultline.strategies.interface.scheme import Strategy
+from faultline.strategies.plugins.registry import build_strategy
 
 if TYPE_CHECKING:
     from faultline.simulator.workload.parallel_job import ParallelJob
 
 
-def scheme_options(scenario: Scenario) -> StrategyOptions:
-    """Return the options of a scenario's scheme, with the shape of its job."""
-    return scenario.strategy.options().for_job(job_shape(scenario))
+def scheme_of(scenario: Scenario, redundancy: int) -> Strategy:
+    """Return a scenario's scheme in its first state; a StrategyError if the job cannot use it."""
+    table = scenario.strategy
+    return build_strategy(
+        table.name, scenario.job.groups, redundancy, table.options(), job_shape(scenario)
+    )
 
 
 def job_shape(scenario: Scenario) -> JobShape:

@@ -34,7 +34,7 @@ from faultline.experiments.job.failure_model import (
     reactions_of,
     stated_mtbf_s,
 )
-from faultline.experiments.job.job_shape import job_shape, scheme_options
+from faultline.experiments.job.job_shape import job_shape, scheme_of
 from faultline.experiments.job.platform_files import (
     check_platform,
     is_as_generated,
@@ -179,8 +179,7 @@ class ResolvedJob:
 
     def strategy(self) -> Strategy:
         """Return the scheme in its first state; a StrategyError if the job cannot use it."""
-        scheme = strategy_class(self.scenario.strategy.name)
-        return scheme(self.scenario.job.groups, self.redundancy, scheme_options(self.scenario))
+        return scheme_of(self.scenario, self.redundancy)
 
     def checkpoint_policy(self) -> CheckpointPolicy:
         """Return the policy that decides when a checkpoint is due."""
@@ -312,7 +311,7 @@ def open_job(
     stated, scheme = scenario.strategy.redundancy, strategy_class(scenario.strategy.name)
     redundancies: Sequence[int] = [stated] if stated else ()
     if not redundancies:
-        redundancies = scheme.redundancies(scenario.job.groups, scheme_options(scenario))
+        redundancies = scheme.redundancies(scenario.job.groups, scenario.strategy.options())
     protected = protect(scenario, durations, simulated=step is not None)
     resolved = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
     return resolved, redundancies

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose, isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +35,7 @@ from faultline.simulator.processes.process import OwnProcess, simulate_here
 from faultline.simulator.replay.engine import ReplayEngine
 from faultline.simulator.simgrid.errors import SimulationError
 from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Recovery
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -108,11 +109,12 @@ class Subject:
     scheme: type[Strategy]
     groups: int  # Data-parallel groups of the job.
     options: StrategyOptions  # Options of the scheme.
+    shape: JobShape = field(default_factory=JobShape)
     counts: Counter[str] = field(default_factory=Counter)  # What the checks have tried.
 
     def built(self, redundancy: int) -> Strategy:
         """Return the scheme in its first state."""
-        return self.scheme(self.groups, redundancy, self.options)
+        return self.scheme(self.groups, redundancy, self.options, self.shape)
 
     def redundancies(self) -> list[int]:
         """Return at most `_MOST_REDUNDANCIES` of the offered redundancies, evenly spaced."""
@@ -428,11 +430,11 @@ def _check_with_ranks(subject: Subject) -> None:
         path = Path(folder) / "platform.xml"
         write_xml(load_preset("hgx-h100", domains=_PLAYED_GROUPS, domains_per_leaf=4), path)
         scenario = load_scenario("llama3-70b-hgx", [*_WITH_RANKS, f"platform.file={path}"])
-        options = subject.options.for_job(job_shape(scenario))
-        known = list(subject.scheme.redundancies(_PLAYED_GROUPS, options))
+        played = replace(subject, groups=_PLAYED_GROUPS, shape=job_shape(scenario))
+        redundancy = played.redundancies()[0]
 
         def build() -> Strategy:
-            return subject.scheme(_PLAYED_GROUPS, known[0], options)
+            return played.built(redundancy)
 
         _check_events(scenario, build, _SEEDS[0], _PLAYED_TOLERANCE, subject.counts)
 

@@ -17,7 +17,7 @@ from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source, scenario_from
 from faultline.experiments.job.durations import is_measured
-from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.execution import line_printer, progress_of_runs
@@ -33,7 +33,7 @@ from faultline.experiments.runs.table import (
     tables_stand,
     write_tables,
 )
-from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.plugins.registry import build_strategy
 from rich.console import Console
 
 NO_LIMITS = Limits()
@@ -128,10 +128,10 @@ def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
     if redundancy is None:
         return
     strategy = scenario.strategy
-    groups, options = scenario.job.groups, scheme_options(scenario)
-    scheme = (strategy.name, groups, redundancy, options.model_dump_json(), options.job)
+    groups, options, shape = scenario.job.groups, strategy.options(), job_shape(scenario)
+    scheme = (strategy.name, groups, redundancy, options.model_dump_json(), shape)
     if scheme not in built:
-        strategy_class(strategy.name)(groups, redundancy, options)
+        build_strategy(strategy.name, groups, redundancy, options, shape)
         built.add(scheme)
 
 

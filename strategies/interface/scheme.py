@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.interface.job_shape import JobShape
@@ -35,7 +35,7 @@ from faultline.strategies.interface.recovery import (
 from faultline.strategies.interface.step_shares import Pipeline
 from faultline.strategies.theory.checkpoint_period import Costs, best_period_s
 from faultline.strategies.theory.wipe_out import Predictable
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict
 
 
 class Task(NamedTuple):
@@ -166,32 +166,14 @@ class WipeOut:
 Verdict = Continue | WipeOut
 
 
-_Options = TypeVar("_Options", bound="StrategyOptions")
-
-
 class StrategyOptions(BaseModel):
-    """Named choices of a scheme, which defines its own in a subclass.
-
-    They also give access to the layout of the job, which the scheme does not choose.
-    """
+    """Named choices of a scheme's algorithm, which defines its own in a subclass."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
     )
     table: ClassVar[str] = ""
     """The scheme whose table in a scenario has the choices; empty: the scheme's own table."""
-    _job: JobShape = PrivateAttr(default_factory=JobShape)
-
-    @property
-    def job(self) -> JobShape:
-        """The layout of the job and the memory limits of its GPUs."""
-        return self._job
-
-    def for_job(self: _Options, job: JobShape) -> _Options:
-        """Return the same choices for another job."""
-        options = self.model_copy()
-        options._job = job
-        return options
 
 
 class Strategy(ABC):
@@ -205,11 +187,8 @@ class Strategy(ABC):
         Redundancy r: copies of each shard type (SPARe) or groups per replica set (replication).
     options : StrategyOptions
         An instance of the class's own `Options`.
-
-    Attributes
-    ----------
     shape : JobShape
-        The layout of the job and the memory limits of its GPUs, from the options.
+        The layout of the job and the memory limits of its GPUs.
 
     Raises
     ------
@@ -240,10 +219,12 @@ class Strategy(ABC):
     readmits: ClassVar[bool] = False
     """Whether dropped groups return before a restart, unless ``rejoin.when`` states otherwise."""
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
         self.groups = groups
         self.redundancy = redundancy
-        self.shape = options.job
+        self.shape = shape
         self.states_refused = 0
         """Number of alternatives rejected because they do not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):

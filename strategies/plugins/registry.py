@@ -8,6 +8,7 @@ from pathlib import Path
 
 import faultline.strategies.protection
 import faultline.strategies.schemes
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Strategy, StrategyOptions
 from faultline.strategies.plugins.discovery import NamedClasses, classes_with_a_name, is_shipped
 from faultline.strategies.protection.base import Protection
@@ -64,11 +65,15 @@ def protection_class(name: str) -> type[Protection]:
 
 
 def build_strategy(
-    name: str, groups: int, redundancy: int, options: StrategyOptions | None = None
+    name: str,
+    groups: int,
+    redundancy: int,
+    options: StrategyOptions | None = None,
+    shape: JobShape | None = None,
 ) -> Strategy:
-    """Return a scheme ready for its first step, by default with default options."""
+    """Return a scheme ready for its first step, by default with default options and shape."""
     scheme = strategy_class(name)
-    return scheme(groups, redundancy, options if options is not None else scheme.Options())
+    return scheme(groups, redundancy, options or scheme.Options(), shape or JobShape())
 
 
 def plugged_files() -> list[Path]:

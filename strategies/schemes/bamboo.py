@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -82,8 +83,10 @@ class Bamboo(PipelineScheme):
     Options: ClassVar[type[StrategyOptions]] = BambooOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("local-rendezvous", "re-form")
 
-    def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: BambooOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._options = options
         fits = self.shape.stages_that_fit
         self._has_shadows = fits is None or fits >= 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.interface.scheme import (
     StepPlan,
@@ -25,8 +26,10 @@ class Checkpoint(Strategy):
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft", "just-in-time")
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._plan = StepPlan(tuple(range(groups)), 1)
 
     def restart(self) -> None:

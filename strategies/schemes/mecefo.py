@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -113,10 +114,9 @@ class MecefoOptions(StrategyOptions):
         """Whether the backward pass of a node with several stages skips attention."""
         return self.techniques != "none"
 
-    def costs(self) -> CostModel:
-        """Return the cost model of nodes."""
+    def costs(self, job: JobShape) -> CostModel:
+        """Return the cost model of a job's nodes."""
         if self.cost_model == "flop":
-            job = self.job
             rank = max(1, job.hidden // _WIDTHS_PER_RANK)
             techniques = Techniques(
                 self.skips_attention,
@@ -139,10 +139,12 @@ class Mecefo(PipelineScheme):
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
 
-    def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: MecefoOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._options = options
-        self._costs = options.costs()
+        self._costs = options.costs(shape)
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
         self._most_held = 1

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -36,8 +37,10 @@ class Oobleck(PipelineScheme):
     summary: ClassVar[str] = "Oobleck: pipelines re-formed from templates, no checkpoint loaded"
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("re-form",)
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._paces: dict[tuple[int, ...], float] = {}
         self._shortest = self.shape.stages
 

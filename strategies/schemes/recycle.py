@@ -21,6 +21,7 @@ from dataclasses import replace
 from math import inf
 from typing import ClassVar, Literal
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.rerouted_schedule import Rerouted, Techniques, rerouted
 from faultline.strategies.interface.scheme import (
@@ -77,8 +78,10 @@ class Recycle(PipelineScheme):
     Options: ClassVar[type[StrategyOptions]] = RecycleOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
 
-    def __init__(self, groups: int, redundancy: int, options: RecycleOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: RecycleOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._options = options
         shape, splits = self.shape, options.schedule != "job"
         allowed = Techniques(splits, options.schedule == "split-and-staggered")

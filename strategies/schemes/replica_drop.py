@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -58,8 +59,10 @@ class ReplicaDrop(Strategy):
     readmits: ClassVar[bool] = True
     Options: ClassVar[type[StrategyOptions]] = ReplicaDropOptions
 
-    def __init__(self, groups: int, redundancy: int, options: ReplicaDropOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: ReplicaDropOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._options = options
         self.restart()
 

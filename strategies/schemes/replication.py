@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
@@ -60,8 +61,10 @@ class Replication(Strategy):
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft")
     Options: ClassVar[type[StrategyOptions]] = ReplicationOptions
 
-    def __init__(self, groups: int, redundancy: int, options: ReplicationOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: ReplicationOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._sees_all = options.controller_sees == "all"
         self._checkpoint_waits = options.checkpoint_waits
         self.restart()

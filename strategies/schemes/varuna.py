@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import ClassVar, NamedTuple
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.pipeline_schedule import approximate_iteration
 from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.interface.scheme import (
@@ -52,8 +53,10 @@ class Varuna(PipelineScheme):
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     repairs_wait_for_restart: ClassVar[bool] = True
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._healthy_time = self._time(self.shape.stages, self.shape.micro_batches)
         self._partitions: dict[tuple[int, int], Partition] = {}
         self._shortest = self.shape.stages

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -44,8 +45,10 @@ class WarmStandby(Strategy):
     needs_standbys: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over",)
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._plan = StepPlan(tuple(range(groups)), 1)
         self.restart()
 

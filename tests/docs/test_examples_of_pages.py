@@ -13,6 +13,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Move
 from faultline.strategies.interface.scheme import Continue, Hit, StrategyOptions, WipeOut
 from faultline.testing import check_scheme
@@ -40,7 +41,7 @@ def script(name: str) -> Any:
 
 
 def test_a_scheme_decides_as_its_docstring_states() -> None:
-    buddies = example("adding-a-scheme").Buddies(6, 2, StrategyOptions())
+    buddies = example("adding-a-scheme").Buddies(6, 2, StrategyOptions(), JobShape())
     assert buddies.on_failures((2,)) == Continue((2,), patch={3: 1})
     assert buddies.plan().members == (0, 1, 3, 4, 5)
     assert buddies.on_failures((3,)) == WipeOut((3,))
@@ -54,7 +55,7 @@ def test_a_scheme_with_pipelines_keeps_what_schemes_promise() -> None:
     """Three groups of eight stages; the first loses its second stage, then its last."""
     lean_on = script("lean_on").LeanOn
     check_scheme(lean_on, groups=12, engines=False)
-    scheme = lean_on(3, 1, StrategyOptions())
+    scheme = lean_on(3, 1, StrategyOptions(), JobShape())
     scheme.on_hit(Hit(0, 1, 1, 8))
     assert scheme.on_failures((0,)).recovery.moves == (Move(0, 0, 1, 8),)
     (leaning,) = scheme.plan().pipelines

@@ -26,6 +26,7 @@ from faultline.simulator.loop.run import simulate
 from faultline.simulator.loop.training import Training
 from faultline.simulator.replay.engine import ReplayEngine
 from faultline.simulator.simgrid.traffic import Traffic
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
@@ -104,7 +105,7 @@ class Obedient(Strategy):
         stack_size: int = 1,
         checkpoint_waits: bool = True,
     ) -> None:
-        super().__init__(groups, 1, StrategyOptions())
+        super().__init__(groups, 1, StrategyOptions(), JobShape())
         self._patches = list(patches)
         self._stack_size = stack_size
         self._checkpoint_waits = checkpoint_waits

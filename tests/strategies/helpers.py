@@ -8,23 +8,19 @@ from typing import Any
 
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.pipeline_schedule import split_iteration, stage_passes
-from faultline.strategies.interface.scheme import Hit, Strategy, StrategyOptions
+from faultline.strategies.interface.scheme import Hit, Strategy
 from faultline.strategies.interface.stage_work import StageWork
-from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.plugins.registry import build_strategy, strategy_class
 
 _FACTS = {one.name for one in fields(JobShape)}
 
 
-def options_of(scheme: str, **stated: Any) -> StrategyOptions:
-    """Return a scheme's options, where some of what is given are facts of its job."""
-    facts = {key: value for key, value in stated.items() if key in _FACTS}
-    chosen = {key: value for key, value in stated.items() if key not in _FACTS}
-    return strategy_class(scheme).Options(**chosen).for_job(JobShape(**facts))
-
-
 def built(scheme: str, groups: int = 4, redundancy: int = 1, **stated: Any) -> Any:
     """Return a scheme with some options, and some facts of its job."""
-    return strategy_class(scheme)(groups, redundancy, options_of(scheme, **stated))
+    facts = {key: value for key, value in stated.items() if key in _FACTS}
+    chosen = {key: value for key, value in stated.items() if key not in _FACTS}
+    options = strategy_class(scheme).Options(**chosen)
+    return build_strategy(scheme, groups, redundancy, options, JobShape(**facts))
 
 
 def lose(scheme: Strategy, *hits: Hit) -> Any:

@@ -13,7 +13,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds, paired_differences
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
-from faultline.experiments.job.job_shape import job_shape, scheme_options
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from faultline.experiments.job.sampled_job import chosen_as, values_under, with_values
 from faultline.experiments.studies.head_to_head.failures import SteadyStateTraining
@@ -90,7 +90,7 @@ def prepare(candidate: Candidate, cell: Cell, measured: MeasuredJob) -> Prepared
     try:
         opened, _ = open_job(scenario, durations, measured.process(cell).model)
         costs = opened.protected.costs_of_memory(opened.costs())
-        known = scheme.redundancies(cell.groups, scheme_options(scenario))
+        known = scheme.redundancies(cell.groups, scenario.strategy.options())
         best = known[0]
         if len(known) > 1:
             best = choices_at(opened, known)[0].redundancy

@@ -81,7 +81,7 @@ def slowdown_table() -> pd.DataFrame:
 
 def _pace_with_one_lost(options: MecefoOptions) -> float:
     """Return the time of a step with one lost stage over that with none."""
-    scheme = Mecefo(1, 1, options.for_job(JobShape(micro_batch_sequences=32)))
+    scheme = Mecefo(1, 1, options, JobShape(micro_batch_sequences=32))
     scheme.on_hit(Hit(0, 3, 3, STAGES))
     scheme.on_failures([0])
     return scheme.plan().pace

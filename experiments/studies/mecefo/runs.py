@@ -20,12 +20,13 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.accounting.timeline import Event, EventKind
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit, StrategyOptions
 from faultline.strategies.interface.stage_work import LayerShape
 from faultline.strategies.schemes.oobleck import Oobleck
@@ -289,21 +290,21 @@ def plateau_table() -> pd.DataFrame:
     Reconfigurations are excluded. ``drop`` is the mean over all placements of these GPUs; ``low``
     and ``high`` are the extremes.
     """
-    options = scheme_options(scenario_of(Cell("oobleck", "7B", "high")))
+    shape = job_shape(scenario_of(Cell("oobleck", "7B", "high")))
     rows = []
     for down in range(1, _MOST_DOWN + 1):
         drops, ways = [], []
         for lost in product(range(min(down, STAGES) + 1), repeat=GROUPS):
             if sum(lost) == down:
-                drops.append(100 * (1 - 1 / _oobleck_pace(options, lost)))
+                drops.append(100 * (1 - 1 / _oobleck_pace(shape, lost)))
                 ways.append(prod(comb(STAGES, stages) for stages in lost))
         rows.append((down, fmean(drops, ways), min(drops), max(drops)))
     return pd.DataFrame(rows, columns=["down", "drop", "low", "high"])
 
 
-def _oobleck_pace(options: StrategyOptions, lost: Sequence[int]) -> float:
+def _oobleck_pace(shape: JobShape, lost: Sequence[int]) -> float:
     """Return the time of a step, relative to all nodes, with `lost` nodes missing per pipeline."""
-    scheme = Oobleck(len(lost), 1, options)
+    scheme = Oobleck(len(lost), 1, StrategyOptions(), shape)
     for group, stages in enumerate(lost):
         for stage in range(stages):
             scheme.on_hit(Hit(group, stage, stage, STAGES))

@@ -74,8 +74,8 @@ def pace_of(
         layers=LAYERS,
         least_stages=ceil(LEAST_STAGES_SHARE * stages),
     )
-    options = strategy_class(scheme).Options.model_validate(choices).for_job(shape)
-    strategy = build_strategy(scheme, pipelines, 1, options)
+    options = strategy_class(scheme).Options.model_validate(choices)
+    strategy = build_strategy(scheme, pipelines, 1, options, shape)
     for number in range(down):
         group, node = number % pipelines, (number // pipelines + 3 * number) % stages
         strategy.on_hit(Hit(group, node, node, stages))

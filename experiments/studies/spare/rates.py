@@ -24,7 +24,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, Cell, headline
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.job.job import Durations
-from faultline.strategies.plugins.registry import strategy_class
+from faultline.strategies.plugins.registry import build_strategy, strategy_class
 
 REJOINING = "spare-rejoining"
 """SPARe with repair: failed groups rejoin at checkpoints. Without it, they wait for the next
@@ -134,7 +134,9 @@ def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
     legal = [r for r in scheme.redundancies(groups, scheme.Options()) if r <= _LARGEST]
     job = setting.job(name, legal[0], durations)
     costs, options = job.costs(), job.scenario.strategy.options()
-    plain = {r: scheme(groups, r, options).normalised_time_to_train(costs) for r in legal}
+    plain = {
+        r: build_strategy(name, groups, r, options).normalised_time_to_train(costs) for r in legal
+    }
     likely = sorted({legal[0], *sorted(legal, key=plain.__getitem__)[:_PREDICTED]})
     return [_no_later_than_a_life(choice) for choice in choices_at(job, likely)]
 

@@ -18,6 +18,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare import cells as of_spare
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.distributions import Weibull
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.plugins.registry import build_strategy, strategy_class
 from faultline.strategies.schemes.spare.spare import Spare, SpareOptions, published_redundancy
 from faultline.strategies.theory.lifetimes import GroupLifetimes, stationary_excess
@@ -91,7 +92,9 @@ def compare_work(sampled: dict[str, Any]) -> dict[str, Any]:
     groups, redundancy = sampled["groups"], sampled["redundancy"]
     errors = {}
     for option, choice in PATCH_OPTIONS.items():
-        _, closed = Spare(groups, redundancy, choice).failure_course().work_per_failure()
+        _, closed = (
+            Spare(groups, redundancy, choice, JobShape()).failure_course().work_per_failure()
+        )
         errors[f"{option}_error"] = closed / sampled[option] - 1
     return sampled | errors
 
@@ -225,7 +228,8 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
     best = min(ratios, key=ratios.__getitem__)
     near = [r for r, ratio in ratios.items() if ratio <= 1.01 * ratios[best]]
     objective = min(
-        candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
+        candidates,
+        key=lambda r: build_strategy(name, groups, r, options).normalised_time_to_train(costs),
     )
     return {
         "scheme": name,

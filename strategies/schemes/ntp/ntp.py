@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Hit,
@@ -99,8 +100,8 @@ class RestartingReplicas(Strategy):
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 
-    def __init__(self, groups: int, redundancy: int, options: NtpOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(self, groups: int, redundancy: int, options: NtpOptions, shape: JobShape) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._pod_groups = options.pod_groups or groups
         self._resharding_slowdown = options.resharding_slowdown
         self._damage = Damage(self.shape.tensor)

@@ -12,6 +12,7 @@ from functools import cached_property
 from math import floor, log2
 from typing import ClassVar, Literal
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
@@ -54,8 +55,10 @@ class Spare(Strategy):
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft")
     Options: ClassVar[type[StrategyOptions]] = SpareOptions
 
-    def __init__(self, groups: int, redundancy: int, options: SpareOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: SpareOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._one_stack = options.patch_compute == "one-stack"
         ruler_for(groups, redundancy)  # Raises if there is none.
         self._plan = StepPlan(tuple(range(groups)), 1)

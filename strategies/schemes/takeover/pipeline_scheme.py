@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit, StepPlan, Strategy, StrategyOptions
 
 NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
@@ -106,8 +107,10 @@ class PipelineScheme(Strategy):
     needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
+        super().__init__(groups, redundancy, options, shape)
         self._lost = LostStages(groups, self.shape.stages, self.shape.context)
         self._nodes = groups * self.shape.stages
         self._least_nodes = min(self.shape.least_stages, self.shape.stages)

@@ -219,4 +219,6 @@ class KnowsItsProcess(Broken):
 
 def test_engines_that_disagree_are_reported() -> None:
     with pytest.raises(SchemeError, match="the engines disagree"):
-        check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24, Counter())
+        check_engines(
+            lambda: KnowsItsProcess(24, 3, Replication.Options(), JobShape()), 24, Counter()
+        )

@@ -69,7 +69,7 @@ class Pliant(Strategy):
     summary = "A scheme for these tests"
 
     def __init__(self, groups: int, redundancy: int = 1, **changes: Any) -> None:
-        super().__init__(groups, redundancy, StrategyOptions())
+        super().__init__(groups, redundancy, StrategyOptions(), JobShape())
         self._plan_changes = changes.pop("plan", {})
         self._verdict_changes = changes.pop("verdict", {})
         self._clings, self._forgets = changes.pop("clings", False), changes.pop("forgets", False)

@@ -17,6 +17,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.processes.process import run_on_simgrid
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Mirror, Move, SentMove
 from faultline.strategies.interface.scheme import StrategyOptions
 from faultline.strategies.schemes.replica_drop import ReplicaDrop, ReplicaDropOptions
@@ -58,10 +59,12 @@ class Mirrored(ReplicaDrop):
     summary = "Replica drop with mirrors"
     Options = MirroredOptions
 
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
+    def __init__(
+        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
+    ) -> None:
         assert isinstance(options, MirroredOptions)
         self._mirrored = options
-        super().__init__(groups, redundancy, options)
+        super().__init__(groups, redundancy, options, shape)
 
     def restart(self) -> None:
         super().restart()
@@ -79,7 +82,7 @@ class Mirrored(ReplicaDrop):
 
 
 def mirrored(groups: int, **options: Any) -> Mirrored:
-    return Mirrored(groups, 1, MirroredOptions(**options))
+    return Mirrored(groups, 1, MirroredOptions(**options), JobShape())
 
 
 def on_both(

@@ -15,6 +15,7 @@ from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job.job import Rules
 from faultline.simulator.job.recovery_times import RecoveryPrices
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.protection.base import Durable, LoadTimes, Tier
@@ -208,7 +209,7 @@ def test_a_writer_that_fails_in_its_write_has_written_in_the_study(simulated: Si
 def replication(**options: Any) -> Strategy:
     from faultline.strategies.schemes.replication import Replication
 
-    return Replication(4, 2, Replication.Options(**options))
+    return Replication(4, 2, Replication.Options(**options), JobShape())
 
 
 def test_only_the_writer_is_held_up_where_the_others_do_not_wait(simulated: Simulate) -> None:

@@ -74,8 +74,8 @@ SHAPE = JobShape(
 
 def scheme(name: str, redundancy: int = 1, groups: int = GROUPS, **options: Any) -> Strategy:
     chosen = strategy_class(name)
-    named = chosen.Options(**options).for_job(SHAPE)
-    return chosen(groups, redundancy, named)
+    named = chosen.Options(**options)
+    return chosen(groups, redundancy, named, SHAPE)
 
 
 def struck(

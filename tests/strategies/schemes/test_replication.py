@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Continue, StepPlan, Verdict, WipeOut
 from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.schemes.replication import Replication
@@ -18,7 +19,7 @@ from tests.examples import examples
 
 
 def replication(groups: int, degree: int, **options: Any) -> Replication:
-    return Replication(groups, degree, Replication.Options(**options))
+    return Replication(groups, degree, Replication.Options(**options), JobShape())
 
 
 def test_each_group_computes_its_set_s_types_in_one_go() -> None:

@@ -6,6 +6,7 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 import pytest
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.schemes.checkpoint import Checkpoint
 from faultline.strategies.schemes.replication import Replication
@@ -29,7 +30,7 @@ def study(groups: int) -> Costs:
 
 
 def built(scheme: type[Strategy], groups: int, redundancy: int) -> Strategy:
-    return scheme(groups, redundancy, scheme.Options())
+    return scheme(groups, redundancy, scheme.Options(), JobShape())
 
 
 def failures_until_wipe_out(groups: int, redundancy: int, order: list[int]) -> int:

@@ -6,6 +6,7 @@ from math import exp, expm1, pi, sqrt
 
 import numpy as np
 import pytest
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.schemes.checkpoint import Checkpoint
 from faultline.strategies.schemes.replication import Replication
@@ -44,7 +45,7 @@ def test_without_failures_only_jitter_and_checkpoints_are_left() -> None:
 
 def test_rare_failures_still_meet_each_other_within_a_life() -> None:
     """SPARe runs on until a wipe-out, however long that takes: S is 2 for most of a life."""
-    scheme = Spare(24, 3, SpareOptions())
+    scheme = Spare(24, 3, SpareOptions(), JobShape())
     costs = Costs(1e12, 60.0, 3600.0, 64.0, 2.0)
     found = predict(scheme.failure_course(), exponential(24, 1e12), costs, StepCosts(), 10)
     law = scheme.failure_course().law
@@ -59,7 +60,7 @@ def test_rare_failures_still_meet_each_other_within_a_life() -> None:
 @pytest.mark.parametrize("interval", [None, 10])
 def test_where_failures_let_no_step_end_nothing_is_trained(interval: int | None) -> None:
     """A patch compute of 64 s meets another failure, always: its time is beyond all numbers."""
-    scheme, costs = Spare(12, 3, SpareOptions()), Costs(0.01, 60.0, 3600.0, 64.0, 2.0)
+    scheme, costs = Spare(12, 3, SpareOptions(), JobShape()), Costs(0.01, 60.0, 3600.0, 64.0, 2.0)
     course = scheme.failure_course()
     for mtbf_s in (1.0, 0.1, 0.01):
         with np.errstate(all="raise", under="ignore"):
@@ -73,7 +74,7 @@ def test_where_failures_let_no_step_end_nothing_is_trained(interval: int | None)
 def test_checkpoint_only_with_memoryless_failures_by_hand() -> None:
     """Lives of mean m; n steps of d + T_s/n each are kept with probability exp(-n d'/m)."""
     mtbf_s, save_s, restart_s, interval = 10_000.0, 60.0, 600.0, 20
-    scheme = Checkpoint(50, 1, Checkpoint.Options())
+    scheme = Checkpoint(50, 1, Checkpoint.Options(), JobShape())
     costs = Costs(mtbf_s, save_s, restart_s, 64.0, 2.0)
     found = predict(scheme.failure_course(), exponential(50, mtbf_s), costs, StepCosts(), interval)
     # Every life ends in one step that finds its failure, and not in a fraction of one.
@@ -86,17 +87,17 @@ def test_checkpoint_only_with_memoryless_failures_by_hand() -> None:
 
 def test_work_per_failure_is_the_mean_that_the_paper_takes() -> None:
     """Stacks near the paper's lower bound; patch compute comes on top; replication has none."""
-    spare = Spare(200, 9, SpareOptions(patch_compute="one-stack"))
+    spare = Spare(200, 9, SpareOptions(patch_compute="one-stack"), JobShape())
     stacks, patch = spare.failure_course().work_per_failure()
     # A sharp end at floor(mu) instead of P(k): the bound is 2.3 % short at N = 200, r = 9.
     assert stacks == pytest.approx(spare.work_per_step(), rel=0.03)
     assert 0.5 < patch < 0.6
-    replication = Replication(200, 4, Replication.Options())
+    replication = Replication(200, 4, Replication.Options(), JobShape())
     assert replication.failure_course().work_per_failure() == pytest.approx((4.0, 0.0))
 
 
 def test_the_interval_left_open_is_the_best() -> None:
-    course = Spare(200, 9, SpareOptions()).failure_course()
+    course = Spare(200, 9, SpareOptions(), JobShape()).failure_course()
     lifetimes, costs = exponential(200, 300.0), Costs(300.0, 58.8, 3600.0, 64.0, 2.0)
     best = predict(course, lifetimes, costs, StepCosts())
     around = [
@@ -107,7 +108,7 @@ def test_the_interval_left_open_is_the_best() -> None:
 
 
 def test_free_checkpoints_are_written_every_step() -> None:
-    course = Checkpoint(50, 1, Checkpoint.Options()).failure_course()
+    course = Checkpoint(50, 1, Checkpoint.Options(), JobShape()).failure_course()
     costs = Costs(5000.0, 0.0, 600.0, 64.0, 2.0)
     assert predict(course, exponential(50, 5000.0), costs, StepCosts()).interval_steps == 1
 
@@ -115,7 +116,7 @@ def test_free_checkpoints_are_written_every_step() -> None:
 def test_outside_its_range_the_form_gives_nothing() -> None:
     """Published tables once had ratios of 1.5e105."""
     costs = Costs(10_000.0, 60.0, 600.0, 64.0, 2.0)
-    scheme = Checkpoint(50, 1, Checkpoint.Options())
+    scheme = Checkpoint(50, 1, Checkpoint.Options(), JobShape())
 
     def predicted(interval_steps: int) -> Prediction:
         return predict(
@@ -133,7 +134,7 @@ def test_outside_its_range_the_form_gives_nothing() -> None:
 
 
 def test_a_job_that_is_over_before_its_first_restart_has_no_form() -> None:
-    scheme = Checkpoint(50, 1, Checkpoint.Options())
+    scheme = Checkpoint(50, 1, Checkpoint.Options(), JobShape())
     costs = Costs(1e12, 60.0, 600.0, 64.0, 2.0)
     never = predict(scheme.failure_course(), exponential(50, 1e12), costs, StepCosts(), 10)
     assert never.lives_of_job(10_000) < LEAST_LIVES

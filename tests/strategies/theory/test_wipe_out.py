@@ -8,6 +8,7 @@ from math import comb, exp, gamma, lgamma, sqrt
 
 import numpy as np
 import pytest
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import WipeOut
 from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.schemes.spare.golomb import largest_redundancy, ruler_for
@@ -269,7 +270,7 @@ def test_a_stack_more_has_to_be_filled() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_real_matching_puts_what_it_moves_into_the_new_stack(seed: int) -> None:
-    scheme = Spare(200, 9, SpareOptions())
+    scheme = Spare(200, 9, SpareOptions(), JobShape())
     expected = patch_types(200, 9, one_stack=False)
     for k, group in enumerate(np.random.default_rng(seed).permutation(200).tolist(), start=1):
         before = scheme.plan().stacks

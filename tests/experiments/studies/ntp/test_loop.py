@@ -12,7 +12,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import read_trace, write_trace
 from faultline.experiments.job.failure_model import job_layout
-from faultline.experiments.job.job_shape import job_shape, scheme_options
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.ntp.failures import lost_shares, traces
@@ -30,7 +30,7 @@ from faultline.experiments.studies.ntp.loop import (
     scenario_of,
 )
 from faultline.experiments.studies.ntp.setting import study_job
-from faultline.strategies.schemes.ntp.ntp import Ntp, NtpPw
+from faultline.strategies.schemes.ntp.ntp import Ntp, NtpOptions, NtpPw
 from faultline.strategies.schemes.ntp.replica_plan import Scheme
 
 COARSE = ("times.compute_s=33.48", "times.all_reduce_s=1.701")
@@ -53,8 +53,8 @@ def test_the_shipped_scenario_is_the_job_of_the_study() -> None:
 @pytest.mark.parametrize("scheme", [Ntp, NtpPw])
 def test_the_schemes_plan_as_the_study_does(scheme: type[Ntp]) -> None:
     """Up to six broken GPUs in a domain; beyond, messages that a scheme knows nothing of count."""
-    options = scheme_options(load_scenario(SCENARIO))
-    plans = scheme(128, 1, options).plans(32, 8)  # type: ignore[arg-type]
+    options, shape = NtpOptions(), job_shape(load_scenario(SCENARIO))
+    plans = scheme(128, 1, options, shape).plans(32, 8)
     known = study_job().plans(scheme.scheme)
     for ours, theirs in zip(plans[:7], known[:7], strict=True):
         assert (ours.degree, ours.sequences) == (theirs.degree, theirs.sequences)

@@ -27,6 +27,7 @@ from faultline.experiments.studies.theory.comparisons import (
     TIMES_GROUPS,
 )
 from faultline.simulator.failures.distributions import Weibull
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import WipeOut
 from faultline.strategies.schemes.replication import Replication
 from faultline.strategies.schemes.spare.golomb import largest_redundancy, ruler_for
@@ -104,7 +105,7 @@ def lives(groups: int, redundancy: int, trials: int, seed: int) -> pd.DataFrame:
     of the k-th failure under either option, in types of the busiest survivor; NaN at k = 0).
     """
     rng = generator(seed, Purpose.LIVES, groups, redundancy)
-    scheme = Spare(groups, redundancy, SpareOptions(patch_compute="as-needed"))
+    scheme = Spare(groups, redundancy, SpareOptions(patch_compute="as-needed"), JobShape())
     sums = np.zeros((groups, 4))
     for _ in range(trials):
         for failures, (stacks, patch) in enumerate(_life(scheme, rng.permutation(groups).tolist())):

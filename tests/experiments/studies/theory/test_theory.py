@@ -31,6 +31,7 @@ from faultline.experiments.studies.theory.comparisons import (
     with_errors,
 )
 from faultline.experiments.studies.theory.study import draw_errors
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import WipeOut
 from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.schemes.spare.golomb import largest_redundancy
@@ -143,7 +144,9 @@ def test_stacks_are_those_of_the_real_matching() -> None:
     table = oracle.lives(groups, redundancy, 600, seed=2)
     assert table.loc[1, ["stacks", "one_stack", "as_needed"]].tolist() == [2.0, 1.0, 1.0]
     assert (table.stacks >= least_stacks(groups, redundancy)[table.failures]).all()
-    stacks, _ = Spare(groups, redundancy, SpareOptions()).failure_course().work_per_failure()
+    stacks, _ = (
+        Spare(groups, redundancy, SpareOptions(), JobShape()).failure_course().work_per_failure()
+    )
     assert stacks == pytest.approx(oracle.per_failure(table, "stacks"), rel=0.01)
 
 

@@ -14,7 +14,6 @@ from faultline.experiments.studies.ntp.throughput import (
 )
 from faultline.strategies.interface.recovery import Move
 from faultline.strategies.interface.scheme import Hit, Strategy, WipeOut
-from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.schemes.ntp.job_plan import Damage, domains_in_places, packed_replicas
 from faultline.strategies.schemes.ntp.ntp import NtpPw
 from faultline.strategies.schemes.ntp.replica_plan import (
@@ -27,13 +26,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.strategies.helpers import options_of
+from tests.strategies import helpers
 
 GPUS = 256
 
 
 def built(scheme: Scheme, groups: int = 128, **options: object) -> Strategy:
-    return build_strategy(scheme.value, groups, 1, options_of(scheme.value, **options))
+    return helpers.built(scheme.value, groups, **options)
 
 
 def gpu(group: int, *numbers: int) -> list[Hit]:

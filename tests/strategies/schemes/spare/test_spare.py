@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Continue, StepPlan, WipeOut
 from faultline.strategies.schemes.spare.golomb import largest_redundancy
 from faultline.strategies.schemes.spare.spare import Spare
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 
 def spare(groups: int, redundancy: int, **options: Any) -> Spare:
-    return Spare(groups, redundancy, Spare.Options(**options))
+    return Spare(groups, redundancy, Spare.Options(**options), JobShape())
 
 
 def test_the_stacks_of_seven_groups_by_the_ruler_0_1_3() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from faultline.simulator.loop.contract import Contract
+from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, SentMove
 from faultline.strategies.interface.scheme import Continue, Hit, StrategyOptions, Task, WipeOut
 from faultline.strategies.schemes import bamboo
@@ -406,7 +407,7 @@ def test_varuna_does_not_restart_for_a_node_that_idles() -> None:
 
 def test_varuna_saves_as_often_as_it_is_best_for_a_job_that_restarts() -> None:
     costs = Costs(300.0, 60.0, 600.0, 1.0, 1.0)
-    plain = Checkpoint(4, 1, StrategyOptions())
+    plain = Checkpoint(4, 1, StrategyOptions(), JobShape())
     assert built("varuna").best_interval_steps(costs) == plain.best_interval_steps(costs) > 1
 
 
