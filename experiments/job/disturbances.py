@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
 from operator import attrgetter
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from faultline.simulator.job.durations import StepTime
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
-    from faultline.simulator.timing.chords import Chords
 
 
 _REDEAL_S = 0.1
@@ -198,9 +197,6 @@ class SimulatedEffects:
     step: PlacedStep  # The step of all groups.
     layout: JobLayout  # Components that GPUs share.
     undisturbed: StepTime
-    _by_factor: dict[object, Chords] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component on a step with a batch of `types` shard types.
@@ -267,16 +263,8 @@ class SimulatedEffects:
         self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None, factor: float
     ) -> float:
         """Return the time of passes if links have only the shares `left`, in seconds."""
-        from faultline.simulator.timing.chords import Chords
-
-        def simulated_s(factor: float) -> float:
-            slower = step if factor == 1.0 else step.slower(factor)
-            return simulated_time(self.platform, slower, left, shares).passes_s
-
-        if factor == 1.0:
-            return simulated_s(1.0)
-        key = step, tuple(sorted(left.items())), shares
-        return self._by_factor.setdefault(key, Chords(simulated_s))(factor)
+        slower = step if factor == 1.0 else step.slower(factor)
+        return simulated_time(self.platform, slower, left, shares).passes_s
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each stage of a group."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
     from faultline.simulator.simgrid.traffic import Flow, Traffic
-    from faultline.simulator.timing.chords import Chords
 
 
 # Raise this number if the method of measuring changes; raise `PlacedStep.version` if steps change.
@@ -155,17 +154,14 @@ class SimulatedMemberTimes:
     _alike: dict[StepShares, _SharedStep] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _known: dict[_SharedStep, StepTime] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    _by_factor: dict[_SharedStep, Chords] = field(
+    _known: dict[tuple[_SharedStep, float], StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
         """Return the time of the slowest member for `rounds` rounds of its share, in seconds.
 
-        Computations take `factor` times as long. Only some factors are simulated (`Chords`).
+        Computations take `factor` times as long.
         """
         hides, shares = self.step.pattern.hides, self._dealt(shares)
         if self._is_even and not (hides or any(line.stages for line in shares.pipelines)):
@@ -193,19 +189,15 @@ class SimulatedMemberTimes:
     def _passes_s(self, shares: StepShares, factor: float) -> float:
         if factor == 1.0:
             return self._of(shares).passes_s
-        from faultline.simulator.timing.chords import Chords
-
-        arguments = self._simulated_step(shares)
-        if arguments not in self._by_factor:
-            self._by_factor[arguments] = Chords(lambda one: self._simulated(*arguments, one).step_s)
         # Slower passes hide more gradients. `sync_s` has no factor, so the difference counts here.
-        return self._by_factor[arguments](factor) - self._of(shares).sync_s
+        return self._of(shares, factor).step_s - self._of(shares).sync_s
 
-    def _of(self, shares: StepShares) -> StepTime:
+    def _of(self, shares: StepShares, factor: float = 1.0) -> StepTime:
         arguments = self._simulated_step(shares)
-        if arguments not in self._known:
-            self._known[arguments] = self._simulated(*arguments)
-        return self._known[arguments]
+        key = arguments, factor
+        if key not in self._known:
+            self._known[key] = self._simulated(*arguments, factor)
+        return self._known[key]
 
     def _simulated_step(self, shares: StepShares) -> _SharedStep:
         """Return the simulated step; on an even platform, equal members have one representative."""

@@ -127,7 +127,8 @@ class SimulatedFactors:
     """Draws how much longer the computations of each phase take; the same in both engines.
 
     All groups wait for the slowest, so one draw gives the largest mean factor of all members. It
-    applies to the computations of all groups, not to their messages.
+    applies to the computations of all groups, not to their messages. It is rounded to multiples of
+    half the jitter: so few different steps are simulated, and the mean stays the same.
     """
 
     work: Work  # The work of the job.
@@ -145,12 +146,17 @@ class SimulatedFactors:
         stacks = _stacks(phase)
         if not stacks or not phase.members:
             return phase
-        return self.work.slower(phase, self.times.slowest_s(len(phase.members), stacks) / stacks)
+        factor = self.times.slowest_s(len(phase.members), stacks) / stacks
+        return self.work.slower(phase, round(factor / self._unit) * self._unit)
 
     def longest(self, phase: Compute) -> float:
         """Return a factor that no draw exceeds."""
         stacks = _stacks(phase)
-        return self.times.longest_s(stacks) / stacks if stacks else 1.0
+        return self.times.longest_s(stacks) / stacks + self._unit if stacks else 1.0
+
+    @property
+    def _unit(self) -> float:
+        return self.work.compute_jitter / 2
 
 
 def _stacks(phase: Compute) -> int:
