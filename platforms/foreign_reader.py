@@ -20,7 +20,9 @@ from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.network_model import ENGINE_CONFIGURATION
 from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform, gpu_host
+from faultline.platforms.preset_library import gpu_of_kind
 from faultline.platforms.simgrid_process import run_in_simgrid
+from faultline.platforms.units import simgrid_speed
 from faultline.platforms.xml_tree import (
     PRECISIONS,
     Element,
@@ -39,6 +41,8 @@ _ELEMENTS = (
 )
 _LISTED = {"": ("platform",)} | dict.fromkeys(("platform", *_ELEMENTS), _ELEMENTS)
 _TAG = re.compile(rb"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*?(?P<end>/?>)")
+_SPEED = re.compile(rb"(?:[^>\"']|\"[^\"]*\"|'[^']*')*?\sspeed\s*=\s*(?P<speed>\"[^\"]*\"|'[^']*')")
+_COMPUTING = ("host", "cluster", "cabinet", "peer")
 _OPTIONS = (*PRECISIONS, *ENGINE_CONFIGURATION, "path", "cpu/optim")
 """Options that a file may set. Those of Faultline's network model have no effect in a file."""
 
@@ -93,24 +97,53 @@ def read_foreign(
     )
 
 
-def with_gpu_hosts(content: bytes, where: str, gpu_hosts: str) -> bytes:
-    """Return a platform file whose outermost zone names its GPUs by a pattern."""
-    outermost = _outermost(_scanned(content, where), where)
-    starts: list[int] = []
+def with_gpus(
+    content: bytes, where: str, gpu_hosts: str | None = None, gpu_kind: str | None = None
+) -> bytes:
+    """Return a platform file whose outermost zone names its GPUs by a pattern, and their kind.
+
+    If a kind is named, all hosts get its speed. Only GPUs compute, so that of others has no effect.
+    """
+    _outermost(_scanned(content, where), where)
+    named = {xml_names.GPU_HOSTS_PROPERTY: gpu_hosts, xml_names.GPU_KIND_PROPERTY: gpu_kind}
+    properties = "".join(
+        f"<prop id={quoteattr(name)} value={quoteattr(value)}/>"
+        for name, value in named.items()
+        if value is not None
+    )
+    speed = None if gpu_kind is None else simgrid_speed(gpu_of_kind(gpu_kind).speed_flop_per_s)
+    pieces, end, is_outermost = [], 0, True
+    for tag, start in _starts_of_elements(content):
+        found = _TAG.match(content, start)
+        assert found is not None, "the parser found this element here"
+        text = found[0]
+        if speed is not None and tag in _COMPUTING:
+            text = _at_speed(text, speed)
+        if is_outermost and tag in _ROOTS:
+            is_outermost = False
+            closing = f"</{tag}>" if found["end"] == b"/>" else ""
+            text = text[: len(text) - len(found["end"])] + f">{properties}{closing}".encode()
+        pieces += [content[end:start], text]
+        end = found.end()
+    return b"".join([*pieces, content[end:]])
+
+
+def _starts_of_elements(content: bytes) -> list[tuple[str, int]]:
+    """Return the tag of each element, and where it starts in the file, in bytes."""
+    starts: list[tuple[str, int]] = []
     parser = expat.ParserCreate("UTF-8")
-
-    def start(tag: str, _: object) -> None:
-        if tag in _ROOTS and not starts:
-            starts.append(parser.CurrentByteIndex)
-
-    parser.StartElementHandler = start
+    parser.StartElementHandler = lambda tag, _: starts.append((tag, parser.CurrentByteIndex))
     parser.Parse(content, True)
-    found = _TAG.match(content, starts[0])
-    assert found is not None, "the parser found this element here"
-    prop = f'<prop id="{xml_names.GPU_HOSTS_PROPERTY}" value={quoteattr(gpu_hosts)}/>'.encode()
-    is_empty = found["end"] == b"/>"
-    closing = f"</{outermost.tag}>".encode() if is_empty else b""
-    return content[: found.start("end")] + b">" + prop + closing + content[found.end() :]
+    return starts
+
+
+def _at_speed(tag: bytes, speed: str) -> bytes:
+    """Return the tag of an element with another speed, in each of its performance states."""
+    found = _SPEED.match(tag)
+    if found is None:
+        return tag
+    states = ",".join([speed] * (found["speed"].count(b",") + 1)).encode()
+    return tag[: found.start("speed")] + b'"' + states + b'"' + tag[found.end("speed") :]
 
 
 def _scanned(content: bytes, where: str) -> Element:

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.preset_library import gpu_of_kind
+from faultline.platforms.spec import ClusterSpec, Gpu
 from faultline.platforms.spec_file import spec_from_properties
 
 _Item = TypeVar("_Item")
@@ -176,6 +177,14 @@ class Platform:
     def spec(self) -> ClusterSpec | None:
         """The spec in the file's properties, or None; if they differ, the file's links apply."""
         return spec_from_properties(self.properties, str(self.path))
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The kind of its GPUs, by its spec or by name; None if the file states neither."""
+        if (spec := self.spec) is not None:
+            return spec.gpu
+        kind = self.properties.get(xml_names.GPU_KIND_PROPERTY)
+        return None if kind is None else gpu_of_kind(kind)
 
     @property
     def link_classes(self) -> dict[str, LinkClass]:

@@ -7,10 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from faultline.platforms.errors import PlatformError, nearest
-from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec import ClusterSpec, Gpu
 from faultline.platforms.spec_file import read_toml, spec_from_mapping, with_overrides
 
 _DIRECTORY = Path(__file__).parent / "presets"
+
+GPU_KINDS = {
+    "a800-sxm4": "hgx-a800",
+    "h100-sxm5": "hgx-h100",
+    "gb200": "gb200-nvl72",
+    "b300": "b300-32k",
+}
+"""Kinds of GPUs by name, and the preset whose ``[gpu]`` describes each."""
+
+
+def gpu_of_kind(kind: str) -> Gpu:
+    """Return a kind of GPU: its speed at the dense peak, its memory and its power."""
+    if kind not in GPU_KINDS:
+        raise PlatformError(
+            f"no GPU is called {kind!r}{nearest(kind, GPU_KINDS)}: there are {', '.join(GPU_KINDS)}"
+        )
+    return load_preset(GPU_KINDS[kind]).gpu
 
 
 @cache

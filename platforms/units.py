@@ -143,6 +143,11 @@ def parse_quantity(text: object, kind: Kind, where: str = "", *, in_si: bool = F
     raise PlatformError(_wrong_unit(str(text), number, unit, kind), where)
 
 
+def simgrid_speed(speed_flop_per_s: float) -> str:
+    """Return the speed of a host as SimGrid reads it, for example ``989Tf``."""
+    return format_quantity(speed_flop_per_s, SPEED).replace("FLOP/s", "f")
+
+
 _MOST_DIGITS = 300
 
 

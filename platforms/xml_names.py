@@ -26,6 +26,9 @@ GPUS_PER_RANK_PROPERTY = PROPERTY_PREFIX + "gpus_per_rank"
 GPU_HOSTS_PROPERTY = PROPERTY_PREFIX + "gpu_hosts"
 """Shell pattern of the names of GPU hosts, on the outermost zone of a file from elsewhere."""
 
+GPU_KIND_PROPERTY = PROPERTY_PREFIX + "gpu_kind"
+"""Kind of the GPUs of a file without a spec, on the outermost zone."""
+
 DOMAIN_PROPERTY = "domain"
 POSITION_PROPERTY = "position"
 HOST_PROPERTY = "host"

@@ -36,7 +36,7 @@ from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import spec_properties
 from faultline.platforms.topology import host_name, spine_routes
-from faultline.platforms.units import BANDWIDTH, SPEED, TIME, format_quantity
+from faultline.platforms.units import BANDWIDTH, TIME, format_quantity, simgrid_speed
 
 
 def write_xml(spec: ClusterSpec, path: str | Path) -> None:
@@ -93,7 +93,7 @@ class _Fabric:
             _add_memory_doors(self.zone, spec, gpus)
 
     def _add_gpus(self) -> None:
-        speed = format_quantity(self.spec.gpu.speed_flop_per_s, SPEED).replace("FLOP/s", "f")
+        speed = simgrid_speed(self.spec.gpu.speed_flop_per_s)
         for place in self.places:
             properties = {
                 xml_names.ROLE_PROPERTY: "gpu",

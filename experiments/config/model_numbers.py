@@ -7,13 +7,19 @@ from dataclasses import replace
 from functools import lru_cache
 from math import ceil, isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable, PlatformTable
 from faultline.platforms.files import read_file
-from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.preset_library import (
+    GPU_KINDS,
+    gpu_of_kind,
+    load_preset,
+    preset_names,
+)
+from faultline.platforms.units import SIZE, SPEED, format_quantity
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
@@ -22,7 +28,7 @@ from faultline.simulator.workload.transformer import WorkloadError
 if TYPE_CHECKING:
     from faultline.experiments.config.scenario import Scenario
     from faultline.platforms.platform_data import Platform
-    from faultline.platforms.spec import ClusterSpec
+    from faultline.platforms.spec import ClusterSpec, Gpu
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
     from faultline.strategies.interface.rerouted_schedule import SplitBackward
@@ -42,36 +48,67 @@ def cluster_file(name: str, place: str = "") -> Path:
     return path
 
 
-def cluster_of(table: PlatformTable) -> str:
+def cluster_of(table: PlatformTable, model: ModelTable) -> str:
     """Return the cluster of a scenario: its ``platform.file``, or a copy that names the GPUs.
 
-    Raises UserError or PlatformError if ``platform.gpu_hosts`` does not fit the file.
+    Raises UserError or PlatformError if ``platform.gpu_hosts`` or ``model.gpu`` does not fit the
+    file.
     """
-    if table.gpu_hosts is None:
-        return table.file
-    if table.file in preset_names():
+    name = table.file
+    if table.gpu_hosts is None and model.gpu is None:
+        return name
+    if name not in preset_names():
+        return str(naming_gpus(cluster_file(name), table.gpu_hosts, model.gpu))
+    if table.gpu_hosts is not None:
         raise UserError(
-            f"platform.gpu_hosts = {table.gpu_hosts!r}: {table.file} is a shipped cluster, whose "
+            f"platform.gpu_hosts = {table.gpu_hosts!r}: {name} is a shipped cluster, whose "
             "GPUs are known; leave the key out"
         )
-    return str(naming_gpus(cluster_file(table.file), table.gpu_hosts))
+    if model.gpu is not None:
+        _check_gpu(model.gpu, _preset(name).gpu, name)
+    return name
 
 
-def naming_gpus(path: Path, gpu_hosts: str) -> Path:
-    """Return a copy of a platform XML in the cache that names its GPU hosts by a shell pattern."""
+def _check_gpu(kind: str, described: Gpu, platform: str) -> None:
+    """Raise UserError if a platform describes another GPU than the scenario."""
+    named = gpu_of_kind(kind)
+    if named != described:
+        raise UserError(
+            f'model.gpu = "{kind}": {platform} describes its GPU as {_gpu_text(described)}, not as '
+            f"{_gpu_text(named)}; leave model.gpu out, or name another platform"
+        )
+
+
+def _gpu_text(gpu: Gpu) -> str:
+    speed = format_quantity(gpu.speed_flop_per_s, SPEED)
+    return f"{gpu.name} of {speed} and {format_quantity(gpu.memory_bytes, SIZE)}"
+
+
+def naming_gpus(path: Path, gpu_hosts: str | None, gpu_kind: str | None = None) -> Path:
+    """Return a copy of a platform XML in the cache that names its GPU hosts, and their kind.
+
+    `gpu_hosts` is a shell pattern of their names. A file that describes these GPUs needs no copy.
+    """
     status = path.stat()
-    return _copy_naming_gpus(path, gpu_hosts, status.st_mtime_ns, status.st_size)
+    return _copy_naming_gpus(path, gpu_hosts, gpu_kind, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=8)
-def _copy_naming_gpus(path: Path, gpu_hosts: str, _changed_ns: int, _size_bytes: int) -> Path:
-    from faultline.platforms.foreign_reader import with_gpu_hosts
+def _copy_naming_gpus(
+    path: Path, gpu_hosts: str | None, gpu_kind: str | None, _changed_ns: int, _size_bytes: int
+) -> Path:
+    from faultline.platforms.foreign_reader import with_gpus
     from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
     from faultline.simulator.timing.cache_folder import platform_in_cache
 
     # Mistakes are those of the file, not of the copy.
-    read_platform(path, gpu_hosts)
-    return platform_in_cache(with_gpu_hosts(read_file(path, LARGEST_BYTES), str(path), gpu_hosts))
+    platform = read_platform(path, gpu_hosts)
+    if gpu_kind is not None and platform.gpu is not None:
+        _check_gpu(gpu_kind, platform.gpu, str(path))
+        if gpu_hosts is None:
+            return path
+    content = read_file(path, LARGEST_BYTES)
+    return platform_in_cache(with_gpus(content, str(path), gpu_hosts, gpu_kind))
 
 
 def spec_of_cluster(name: str) -> ClusterSpec | None:
@@ -80,6 +117,14 @@ def spec_of_cluster(name: str) -> ClusterSpec | None:
     Raises UserError or PlatformError if there is no such platform, or it is broken.
     """
     return _preset(name) if name in preset_names() else platform_at(cluster_file(name)).spec
+
+
+def gpu_of_cluster(name: str) -> Gpu | None:
+    """Return the kind of a cluster's GPUs; None for an XML that names none.
+
+    Raises UserError or PlatformError if there is no such platform, or it is broken.
+    """
+    return _preset(name).gpu if name in preset_names() else platform_at(cluster_file(name)).gpu
 
 
 def gpus_of_cluster(name: str) -> int:
@@ -128,7 +173,8 @@ def numbers_of_model(
     Raises PlatformError if the platform is invalid.
     """
     try:
-        numbers = _numbers(model, groups, _spec(model, cluster_of(platform), platform.file))
+        hardware = _hardware(model, cluster_of(platform, model), platform.file)
+        numbers = _numbers(model, groups, hardware)
     except WorkloadError as error:
         raise UserError(f'model.name = "{model.name}": {error}') from error
     for path, value in numbers.items():
@@ -270,27 +316,34 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
 
 def _mean_peak_flop_per_s(scenario: Scenario, gpus: int) -> float:
     """Return the mean dense peak of the first GPUs of a scenario's platform."""
-    name = cluster_of(scenario.platform)
+    name = cluster_of(scenario.platform, scenario.model)
     if name in preset_names():
-        return _spec(scenario.model, name, name).gpu.speed_flop_per_s
+        return _preset(name).gpu.speed_flop_per_s
     peaks = [gpu.speed_flop_per_s for gpu in platform_at(cluster_file(name)).gpus[:gpus]]
     return sum(peaks) / len(peaks)
 
 
-def _numbers(table: ModelTable, groups: int, spec: ClusterSpec) -> dict[tuple[str, str], float]:
-    job = parallel_job(table, groups)
-    plane = spec.plane
-    domain_gpus = (plane and plane.domain_gpus) or spec.scale_up.gpus_per_domain
-    if domain_gpus % table.tensor:
+class _Hardware(NamedTuple):
+    """What limits a model on a platform: its scale-up domains and its GPUs."""
+
+    name: str
+    domain_gpus: int
+    gpu: Gpu
+
+
+def _numbers(table: ModelTable, groups: int, hardware: _Hardware) -> dict[tuple[str, str], float]:
+    job, gpu = parallel_job(table, groups), hardware.gpu
+    if hardware.domain_gpus % table.tensor:
+        size = f"{hardware.domain_gpus} GPU" + ("s" if hardware.domain_gpus > 1 else "")
         raise UserError(
-            f"model.tensor = {table.tensor}: a scale-up domain of {spec.name} has {domain_gpus} "
-            "GPUs; use a divisor of that, and more pipeline stages"
+            f"model.tensor = {table.tensor}: a scale-up domain of {hardware.name} has {size}; use "
+            "a divisor of that, and more pipeline stages"
         )
     needed = memory_of(job).total
-    if needed > spec.gpu.memory_bytes:
+    if needed > gpu.memory_bytes:
         raise UserError(
             f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '
-            f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
+            f"{gpu.name} has {gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
             "or tensor-parallel ranks, smaller micro-batches, or recompute more"
         )
     state_bytes = _PRECISION.parameter_bytes + _PRECISION.optimizer_bytes
@@ -320,18 +373,22 @@ def memory_of(job: ParallelJob) -> GpuMemory:
     )
 
 
-def _spec(model: ModelTable, cluster: str, stated: str) -> ClusterSpec:
-    """Return the spec of a cluster; `stated` is its name in the scenario."""
-    spec = spec_of_cluster(cluster)
-    if spec is None or (spec.plane is not None and spec.plane.domain_gpus is None):
+def _hardware(model: ModelTable, cluster: str, stated: str) -> _Hardware:
+    """Return the GPUs of a cluster and its domains; `stated` is its name in the scenario."""
+    place = f'model.name = "{model.name}": platform.file = "{stated}"'
+    gpu, spec = gpu_of_cluster(cluster), spec_of_cluster(cluster)
+    if gpu is None:
         raise UserError(
-            f'model.name = "{model.name}": platform.file = "{stated}" '
-            + (
-                "has no spec of its GPUs; name a file that faultline platform generate has "
-                "written, or state times.compute_s instead of a model"
-                if spec is None
-                else "has no scale-up domains; use a cluster of servers, such as hgx-h100, or "
-                "state plane.domain_gpus"
-            )
+            f"{place} does not describe its GPUs; name them by model.gpu ({', '.join(GPU_KINDS)}), "
+            "or state the numbers of [job] and [times] instead of a model"
         )
-    return spec
+    if spec is None:
+        domains = platform_at(cluster_file(cluster)).domains
+        return _Hardware(stated, max(map(len, domains.values())), gpu)
+    domain_gpus = spec.plane.domain_gpus if spec.plane else spec.scale_up.gpus_per_domain
+    if domain_gpus is None:
+        raise UserError(
+            f"{place} has no scale-up domains; use a cluster of servers, such as hgx-h100, or "
+            "state plane.domain_gpus"
+        )
+    return _Hardware(spec.name, domain_gpus, gpu)

@@ -205,7 +205,7 @@ class Scenario(Table):
         if self.model.name != "stated":
             numbers |= numbers_of_model(self.model, job.groups, self.platform, stated)
         elif job.gpus is None:
-            numbers["job", "gpus"] = gpus_of_cluster(cluster_of(self.platform))
+            numbers["job", "gpus"] = gpus_of_cluster(cluster_of(self.platform, self.model))
         elif job.gpus < job.groups:
             raise UserError(
                 f"job.gpus = {job.gpus:,}: {job.groups:,} groups have at least as many GPUs; "

@@ -11,7 +11,7 @@ from faultline.experiments.config.model_numbers import (
     split_of,
 )
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import spec_of
+from faultline.experiments.job.platform_files import gpu_of
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
 from faultline.strategies.interface.job_shape import JobShape
@@ -59,10 +59,10 @@ def job_shape(scenario: Scenario) -> JobShape:
         backward_share=table.backward_share,
         split=split_of(table),
     )
-    spec = spec_of(scenario) if table.name != "stated" else None
-    if spec is None:
+    gpu = gpu_of(scenario) if table.name != "stated" else None
+    if gpu is None:
         return shape
-    job, memory_bytes = parallel_job(table, scenario.job.groups), spec.gpu.memory_bytes
+    job, memory_bytes = parallel_job(table, scenario.job.groups), gpu.memory_bytes
     whole = table.pipeline, table.tensor
 
     def fits(stages: int, tensor: int, held: int = 1, groups: int = scenario.job.groups) -> bool:

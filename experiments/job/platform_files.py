@@ -12,6 +12,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import (
     cluster_file,
     cluster_of,
+    gpu_of_cluster,
     gpus_of_cluster,
     platform_at,
     spec_of_cluster,
@@ -32,7 +33,7 @@ from faultline.simulator.timing.cache_folder import (
 if TYPE_CHECKING:
     # Functions import these on first use: most runs need none of them.
     from faultline.platforms.platform_data import Platform
-    from faultline.platforms.spec import ClusterSpec
+    from faultline.platforms.spec import ClusterSpec, Gpu
     from faultline.platforms.symmetry import Symmetry
     from faultline.simulator.simgrid.traffic import Traffic
 
@@ -70,7 +71,7 @@ def once_per_file(
 
 def platform_file(scenario: Scenario) -> Path:
     """Return the platform XML of a scenario; if the scenario names a preset, generate it."""
-    name = cluster_of(scenario.platform)
+    name = cluster_of(scenario.platform, scenario.model)
     if name not in preset_names():
         return cluster_file(name)
     directory = cache_directory() / "platforms"
@@ -79,14 +80,19 @@ def platform_file(scenario: Scenario) -> Path:
 
 def check_platform(scenario: Scenario) -> None:
     """Refuse a platform file that is missing or invalid, even if the run would not need it."""
-    name = cluster_of(scenario.platform)
+    name = cluster_of(scenario.platform, scenario.model)
     if name not in preset_names():
         platform_at(cluster_file(name))
 
 
 def spec_of(scenario: Scenario) -> ClusterSpec | None:
     """Return the spec of a scenario's platform; None for an XML without a spec."""
-    return spec_of_cluster(cluster_of(scenario.platform))
+    return spec_of_cluster(cluster_of(scenario.platform, scenario.model))
+
+
+def gpu_of(scenario: Scenario) -> Gpu | None:
+    """Return the kind of a scenario's GPUs; None if neither it nor its platform names one."""
+    return gpu_of_cluster(cluster_of(scenario.platform, scenario.model))
 
 
 def is_plane(spec: ClusterSpec | None) -> bool:
@@ -98,7 +104,7 @@ def gpus_on_platform(scenario: Scenario) -> int:
     """Return the number of GPUs of a scenario's platform; a rail plane has those of the job."""
     if is_plane(spec_of(scenario)):
         return scenario.job.all_gpus
-    return gpus_of_cluster(cluster_of(scenario.platform))
+    return gpus_of_cluster(cluster_of(scenario.platform, scenario.model))
 
 
 def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
@@ -156,7 +162,7 @@ def platform_size_text(scenario: Scenario) -> str | None:
     A UserError refuses a platform file that is too small for the job.
     """
     name, gpus = scenario.platform.file, scenario.job.all_gpus
-    available = gpus_of_cluster(cluster_of(scenario.platform))
+    available = gpus_of_cluster(cluster_of(scenario.platform, scenario.model))
     if gpus <= available:
         return None
     if name not in preset_names():
@@ -177,7 +183,7 @@ def edited_platform(scenario: Scenario) -> Platform | None:
     """Return the platform of a scenario if its XML differs from the spec in it; else None."""
     if scenario.platform.file in preset_names():
         return None
-    path = cluster_file(cluster_of(scenario.platform))
+    path = cluster_file(cluster_of(scenario.platform, scenario.model))
     return platform_at(path) if _was_edited(path) else None
 
 
@@ -185,7 +191,7 @@ def is_as_generated(scenario: Scenario) -> bool:
     """Return whether the platform of a scenario is unedited, so that equal parts are alike."""
     if scenario.platform.file in preset_names():
         return True
-    path = cluster_file(cluster_of(scenario.platform))
+    path = cluster_file(cluster_of(scenario.platform, scenario.model))
     return spec_of(scenario) is not None and not _was_edited(path)
 
 
@@ -208,7 +214,7 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     The number is 0 if all GPUs have a detour. It is None if leaf switches differ, or if no part of
     a step is simulated on a shipped cluster.
     """
-    name = cluster_of(scenario.platform)
+    name = cluster_of(scenario.platform, scenario.model)
     if name not in preset_names():
         return _cut_off_in_file(cluster_file(name))
     if scenario.model.name == "stated" and not _reduces_on(spec_of(scenario), scenario):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import paid_gpus
-from faultline.experiments.job.platform_files import spec_of
+from faultline.experiments.job.platform_files import gpu_of
 from faultline.experiments.job.replacements import machines_text
 from faultline.simulator.accounting.badput import BADPUT_TYPES, CAUSES, MEANINGS
 from faultline.strategies.theory.ettr import expected_ettr
@@ -89,11 +89,11 @@ class SimulatedRun:
     @property
     def energy_j(self) -> float | None:
         """Energy of all GPUs, in joules; None if the platform does not state their power."""
-        spec, job = spec_of(self.job.scenario), self.job.scenario.job
-        if spec is None or spec.gpu.power_w is None:
+        gpu, job = gpu_of(self.job.scenario), self.job.scenario.job
+        if gpu is None or gpu.power_w is None:
             return None
         raised_s = self.progress.raised_power_s * job.gpus_of_group * job.groups
-        return spec.gpu.power_w * (self.gpu_hours * 3600.0 + raised_s)
+        return gpu.power_w * (self.gpu_hours * 3600.0 + raised_s)
 
     @property
     def completed_steps(self) -> float:

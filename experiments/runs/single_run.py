@@ -115,6 +115,8 @@ def _digest(scenario: Scenario, excluded: dict[str, set[str]]) -> str:
     left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **excluded}
     if scenario.platform.gpu_hosts is None:
         left_out["platform"] = {*excluded.get("platform", ()), "gpu_hosts"}
+    if scenario.model.gpu is None:
+        left_out["model"] = {"gpu"}
     left_out["failures"] = {*excluded.get("failures", ()), "kinds"}
     left_out["recovery"] = {"time_factor"}
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds

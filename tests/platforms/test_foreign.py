@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import bisection
-from faultline.platforms.foreign_reader import read_foreign, with_gpu_hosts
+from faultline.platforms.foreign_reader import read_foreign, with_gpus
 from faultline.platforms.outages import (
     gpus_cut_off_by_a_leaf_switch,
     links_of_component,
     outage_of,
 )
 from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset
 from faultline.platforms.simgrid_check import check_report, simulate_flows
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import platform_differences
@@ -249,14 +250,30 @@ def test_edited_links_of_foreign_platforms_differ(save: Save) -> None:
 def test_a_file_can_name_its_gpus(content: str, save: Save) -> None:
     path = save(content)
     named = read_platform(path, "[!m]*").gpu_names
-    text = with_gpu_hosts(path.read_bytes(), str(path), "[!m]*")
+    text = with_gpus(path.read_bytes(), str(path), "[!m]*")
     path.write_bytes(text)
     assert read_platform(path).gpu_names == named
 
 
+def test_a_file_can_name_the_kind_of_its_gpus(save: Save) -> None:
+    path = save(BATSIM)
+    assert read_platform(path, "node_?").gpu is None
+    path.write_bytes(with_gpus(path.read_bytes(), str(path), "node_?", "h100-sxm5"))
+    platform = read_platform(path)
+    assert platform.gpu == load_preset("hgx-h100").gpu
+    assert {gpu.speed_flop_per_s for gpu in platform.gpus} == {989e12}
+    assert b'speed="989Tf,989Tf" pstate="0"' in path.read_bytes()
+
+
+def test_an_unknown_kind_is_refused(save: Save) -> None:
+    path = save(cluster("gpu"))
+    with pytest.raises(PlatformError, match=r"no GPU is called 'h100'.*there are a800-sxm4"):
+        with_gpus(path.read_bytes(), str(path), gpu_kind="h100")
+
+
 def test_a_pattern_is_quoted(save: Save) -> None:
     path = save(zone(PAIR + LINK + ROUTE))
-    path.write_bytes(with_gpu_hosts(path.read_bytes(), "p.xml", '"<&'))
+    path.write_bytes(with_gpus(path.read_bytes(), "p.xml", '"<&'))
     with pytest.raises(PlatformError, match=r"no host is named like '\"<&'"):
         read_platform(path)
 

@@ -18,6 +18,9 @@ ModelName = Literal[
     "ntp-480b",
     "custom",
 ]
+GpuKind = Literal["a800-sxm4", "h100-sxm5", "gb200", "b300"]
+"""Those of `preset_library.GPU_KINDS`."""
+
 MOST_STEPS = 10**9
 LEAST_COMPUTE_FACTOR = 0.1
 """Least factor on times.compute_s, as in the simulator of SPARe (arXiv 2603.00357)."""
@@ -167,6 +170,19 @@ class ModelTable(Table):
             "ntp-480b": "Arfeen et al. 2025 (NTP)",
             "custom": "the dimensions below",
         },
+    )
+    gpu: GpuKind | None = key(
+        None,
+        "The GPU of a platform XML that does not describe its own: all its hosts get this GPU's "
+        "speed at the dense peak, and its memory. Unset: the GPU that the platform describes.",
+        "derived: the platform's GPUs",
+        choices={
+            "a800-sxm4": "as in hgx-a800",
+            "h100-sxm5": "as in hgx-h100",
+            "gb200": "as in gb200-nvl72",
+            "b300": "as in b300-32k",
+        },
+        only_with=_MODELLED,
     )
     pipeline: int = count(1, "Pipeline stages pp of a group.", "choice", 10_000)
     tensor: int = count(

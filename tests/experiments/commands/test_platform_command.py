@@ -187,7 +187,15 @@ class TestForeign:
         pattern = ("--set", "platform.gpu_hosts=node-*", "--set", "job.groups=8")
         assert f"{cluster}: has no storage host" in cli.refused(*pattern, "--set", "job.gpus=8")
         modelled = ("--set", "model.name=llama3-8b")
-        assert f'"{cluster}" has no spec of its GPUs' in cli.refused(*pattern, *modelled)
+        assert "does not describe its GPUs; name them by model.gpu" in cli.refused(
+            *pattern, *modelled
+        )
+        on_gb200 = ("--set", "platform.file=gb200-nvl72", "--set", "model.gpu=h100-sxm5")
+        assert "describes its GPU as GB200 of 2.5PFLOP/s and 186GB, not" in cli.refused(
+            *modelled, *on_gb200
+        )
+        named = ("--set", "model.gpu=h100-sxm5")
+        assert "a scale-up domain of" in cli.refused(*pattern, *modelled, *named)
         preset = ("--set", "platform.file=hgx-h100")
         assert "hgx-h100 is a shipped cluster" in cli.refused(*pattern, *preset)
 
