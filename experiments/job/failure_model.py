@@ -20,6 +20,7 @@ from faultline.experiments.job.platform_files import (
     once_per_file,
     platform_file,
     spec_of,
+    switches_are_unknown,
     switches_with_detours,
 )
 from faultline.simulator.failures.dependence import Dependence
@@ -228,7 +229,10 @@ def _independent_groups(
 
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
-    striking = _striking(_causes(scenario, layout), layout)
+    causes = _causes(scenario, layout)
+    if any(cause.level == "switch" for cause in causes):
+        _check_switches(scenario, f'failures.mix = "{table.mix or "llama3"}"')
+    striking = _striking(causes, layout)
     kinds = table.kinds
     dependence = Dependence(
         kinds.correlated_excess, kinds.excess_within_s, kinds.lemon_shape, kinds.recurrence
@@ -240,6 +244,16 @@ def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
             'GPUs; check its rates, or set failures.rate = "mtbf" and failures.mtbf_s'
         )
     return mix
+
+
+def _check_switches(scenario: Scenario, place: str) -> None:
+    """Refuse failures of switches if neither the platform nor the scenario has their GPUs."""
+    if scenario.failures.gpus_per_switch is None and switches_are_unknown(scenario):
+        raise UserError(
+            f"{place}: has failures of switches, and the switches of {scenario.platform.file} are "
+            "unknown; set failures.gpus_per_switch to the GPUs that a leaf switch cuts off (0: "
+            "none), or describe the cluster in a spec for faultline platform generate"
+        )
 
 
 def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
@@ -325,6 +339,8 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
             f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a longer "
             "span"
         )
+    if (recorded.level == LEVELS.index("switch")).any():
+        _check_switches(scenario, f"{path}")
     if not layout.gpus_per_switch:
         recorded = _with_detours(path, recorded, scenario)
     _check_parts(path, recorded)

@@ -95,6 +95,12 @@ def gpu_of(scenario: Scenario) -> Gpu | None:
     return gpu_of_cluster(cluster_of(scenario.platform, scenario.model))
 
 
+def switches_are_unknown(scenario: Scenario) -> bool:
+    """Return whether a scenario's platform is from elsewhere: SimGrid reports no switches."""
+    name = cluster_of(scenario.platform, scenario.model)
+    return name not in preset_names() and platform_at(cluster_file(name)).is_foreign
+
+
 def is_plane(spec: ClusterSpec | None) -> bool:
     """Return whether one rail plane represents a cluster, with a host per GPU of one rail."""
     return spec is not None and spec.plane is not None

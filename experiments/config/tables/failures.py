@@ -254,7 +254,8 @@ class FailuresTable(Table):
         None,
         "GPUs that lose the network with a switch; 0 if all have another path over NVLink and a "
         "neighbour's adapter. Unset: by the cables of a platform XML or with a [model], else the "
-        "GPUs below one leaf (or one set of rails) of the platform, or 16.",
+        "GPUs below one leaf (or one set of rails) of the platform, or 16. To be stated for a "
+        "platform XML that Faultline did not write.",
         "derived: the platform's cables or spec; without domains, two hosts below the switch of "
         "a rack (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)",
         "1",

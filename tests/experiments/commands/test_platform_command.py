@@ -177,6 +177,24 @@ class TestForeign:
         # A ring of four groups has six rounds of 125 MB; eight flows share the backbone.
         assert record["all_reduce_s"] == pytest.approx(20 * 6 * (600e-6 + 0.5))
 
+    def test_failures_of_unknown_switches_need_their_gpus(
+        self, cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        trace = tmp_path / "log.csv"
+        trace.write_text("time,component,cause\n100,switch-0,fan\n200,gpu-1,memory\n", "utf-8")
+        platform = (f"platform.file={cluster}", "platform.gpu_hosts=node-*")
+        times = ("times.checkpoint_write_s=10.0", "job.groups=4", "times.compute_s=1.0")
+        for failures in (
+            ("failures.model=mix",),
+            ("failures.model=trace", f"failures.trace={trace}"),
+        ):
+            settings = [("--set", each) for each in (*platform, *times, *failures)]
+            cli = Cli(capsys, "run", "llama3-70b-hgx", "--set", "model.name=stated")
+            arguments = [text for pair in settings for text in pair]
+            assert f"switches of {cluster} are unknown" in cli.refused(*arguments)
+            known = ("--set", "failures.gpus_per_switch=2", "--set", "job.steps=10")
+            assert cli.json(*arguments, *known)["completed_steps"] == 10
+
     def test_mistakes_name_the_file_of_the_user(
         self, cluster: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
