@@ -77,8 +77,7 @@ def read_foreign(
     links = _links(found["links"])
     if gpus:
         _check_routes(found["pairs"], routes, links, where)
-    else:
-        _check_joined(found["pairs"], routes, where)
+    _check_joined([*found["pairs"], *found["joining"]], routes, where)
     flow_routes: dict[str, list[Hop]] = {}
     for (start, end), names in routes.items():
         flow_routes.setdefault(start, []).append((end, names))
@@ -234,13 +233,15 @@ def _check_routes(
     pairs: Iterable[tuple[str, str]], routes: _Routes, links: Mapping[str, Link], where: str
 ) -> None:
     """Refuse pairs of GPUs, or of a GPU and the storage, that cannot send to each other."""
+    used: set[str] = set()
     for start, end in pairs:
         names = routes.get((start, end))
         if names is None:
             raise PlatformError(f"no route leads from {start!r} to {end!r}: add it", where)
         if not names:
             raise PlatformError(f"the route from {start!r} to {end!r} has no links", where)
-    for name in sorted(set().union(*routes.values())):
+        used.update(names)
+    for name in sorted(used):
         if links[name].sharing == "WIFI":
             raise PlatformError(f"link {name!r} is WIFI: GPUs need links of cables", where)
         bandwidth, latency_s = links[name].bandwidth_bytes_per_s, links[name].latency_s

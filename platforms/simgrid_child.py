@@ -45,7 +45,8 @@ def _flow_seconds(engine: Any, flows: list[tuple[str, str, float]]) -> list[floa
 def _description(engine: Any, gpu_hosts: str | None) -> dict[str, Any]:
     """Return the hosts, links and routes of a platform.
 
-    Routes are those between GPUs and the storage; without GPUs, those between all hosts.
+    Routes are those between GPUs and the storage; without GPUs, those between all hosts. Pairs of
+    the first GPU and each host that is not among these show whether all zones are joined.
     """
     hosts = []
     for host in engine.all_hosts:
@@ -57,6 +58,8 @@ def _description(engine: Any, gpu_hosts: str | None) -> dict[str, Any]:
     others = [name for name, role in roles.items() if role in ("storage", "memory")]
     ends = [*gpus, *others] if gpus else list(roles)
     pairs = list(_pairs(ends))
+    apart = roles.keys() - set(ends)
+    joining = [pair for name in sorted(apart) for pair in ((ends[0], name), (name, ends[0]))]
     loopback = "__loopback__"
     return {
         "hosts": hosts,
@@ -66,8 +69,11 @@ def _description(engine: Any, gpu_hosts: str | None) -> dict[str, Any]:
             if link.name != loopback
         ],
         "pairs": pairs,
+        "joining": joining,
         "routes": [
-            (*pair, links) for pair in pairs if (links := _route(engine, *pair)) is not None
+            (*pair, links)
+            for pair in (*pairs, *joining)
+            if (links := _route(engine, *pair)) is not None
         ],
     }
 

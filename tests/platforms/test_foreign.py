@@ -329,6 +329,10 @@ WIFI = (
     [
         (APART, None, "SimGrid rejects it: zones are not joined: add a <zoneRoute>"),
         (APART, "*", "SimGrid rejects it: zones are not joined: add a <zoneRoute>"),
+        (zone(zone(PAIR + LINK + ROUTE, name="x") + zone('<host id="c" speed="1Gf"/>', name="y")),
+         "[ab]", "SimGrid rejects it: zones are not joined: add a <zoneRoute>"),
+        (zone(PAIR + '<host id="c" speed="1Gf"/>' + LINK + ROUTE), "[ab]",
+         "no route joins 'a' and 'c'"),
         (zone(PAIR), None, "no route joins 'a' and 'b': add a <route>, or a <zoneRoute>"),
         (zone(PAIR + LINK + ROUTE.replace(">", ' symmetrical="NO">', 1)), "*",
          "no route leads from 'b' to 'a'"),
