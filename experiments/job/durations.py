@@ -53,20 +53,20 @@ def durations_of(scenario: Scenario) -> Durations:
     elif times.all_reduce_per_group_s is not None:
         all_reduce_s = ConstantTime(times.all_reduce_per_group_s * groups)
     if _is_probed(scenario):
-        from faultline.simulator.timing.probes import cached_probe
+        from faultline.simulator.timing.probes import probe
 
         path = platform_file(scenario)
         traffic = traffic_of(scenario, path)
         with explaining_aborts(path):
-            probe = cached_probe(path, traffic)
+            probed = probe(path, traffic)
         if all_reduce_s is None:
-            all_reduce_s = probe.ring_time()
-            if probe.rings_are_uneven:
+            all_reduce_s = probed.ring_time()
+            if probed.rings_are_uneven:
                 rings = reduced_by_members(scenario)
         if measured.checkpoint:
-            save_s = probe.save_s
+            save_s = probed.save_s
         if measured.load:
-            load_s = probe.load_s
+            load_s = probed.load_s
         if measured.checkpoint or measured.load:
             from faultline.simulator.timing.simulated_times import SimulatedStorageTimes
 

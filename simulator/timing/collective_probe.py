@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.platform_data import GpuHost, Platform
@@ -15,8 +16,11 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.schedule import Hop, Schedule
-from faultline.simulator.processes.process import in_own_process
+from faultline.simulator.timing.kept_platform import simulate_on
 from faultline.simulator.timing.probe_cache import cached
+
+if TYPE_CHECKING:
+    import simgrid
 
 # Raise it when a change to collectives or to this file changes what is measured.
 _VERSION = 1
@@ -47,7 +51,7 @@ def probe_collective(
     size_bytes: float,
     ranks: int | None = None,
 ) -> CollectiveResult:
-    """Measure a collective on a platform, in a process of its own, or look it up in the cache.
+    """Measure a collective on a platform, or look it up in the cache.
 
     Parameters
     ----------
@@ -85,7 +89,7 @@ def probe_collective(
         alpha_beta_s = schedule.alpha_beta_s(setting.hop)
 
     def measure() -> CollectiveResult:
-        time_s, messages, limited_by = in_own_process(_measure, platform_xml, schedule, hosts)
+        time_s, messages, limited_by = simulate_on(platform_xml, _measure, schedule, hosts)
         bandwidth = size_bytes / time_s if time_s > 0.0 else 0.0
         factor = bus_factor(collective, len(hosts))
         return CollectiveResult(
@@ -128,14 +132,13 @@ def _hop(platform: Platform, source: GpuHost, destination: GpuHost) -> Hop:
 
 
 def _measure(
-    platform_xml: Path, schedule: Schedule, hosts: Sequence[str]
+    engine: simgrid.Engine, schedule: Schedule, hosts: Sequence[str]
 ) -> tuple[float, int, str]:
     """Simulate the collective; return its time in s, its messages, and its bottleneck."""
     import simgrid
     from faultline.simulator.collectives.runner import Collective
-    from faultline.simulator.simgrid.loading import actor_on, load_engine
+    from faultline.simulator.simgrid.loading import actor_on
 
-    engine = load_engine(platform_xml)
     collective = Collective(schedule, hosts, "probe")
     ends_s: list[float] = []
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from faultline.simulator.processes.process import in_own_process
 from faultline.simulator.simgrid.traffic import Traffic
+from faultline.simulator.timing.kept_platform import simulate_on
+
+if TYPE_CHECKING:
+    import simgrid
 
 
 class LinkUse(NamedTuple):
@@ -23,14 +26,12 @@ def link_use(platform: Path, traffic: Traffic, links: Collection[str]) -> dict[s
 
     A phase lasts at least as long as the link with the most bytes for its bandwidth is busy.
     """
-    return in_own_process(_link_use, platform, traffic, frozenset(links))
+    return simulate_on(platform, _link_use, traffic, frozenset(links))
 
 
-def _link_use(platform: Path, traffic: Traffic, links: Collection[str]) -> dict[str, LinkUse]:
-    from faultline.simulator.simgrid.loading import load_engine
-
-    # The engine has to live as long as its hosts and links are looked up.
-    engine = load_engine(platform)
+def _link_use(
+    _engine: simgrid.Engine, traffic: Traffic, links: Collection[str]
+) -> dict[str, LinkUse]:
     found = {}
     for phase, messages in _phases(traffic):
         busy_s = _busy_s_per_byte(messages)
@@ -40,7 +41,6 @@ def _link_use(platform: Path, traffic: Traffic, links: Collection[str]) -> dict[
             limiting = next(link for link, s in busy_s.items() if s >= longest_s * (1 - 1e-9))
             shares = {link: busy_s[link] / busy_s[limiting] for link in links if link in busy_s}
             found[phase] = LinkUse(limiting, shares)
-    del engine
     return found
 
 

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.simulator.job.durations import RingTime
-from faultline.simulator.processes.process import in_own_process
 from faultline.simulator.simgrid.traffic import Traffic
-from faultline.simulator.timing.probe_cache import cached
+from faultline.simulator.timing.kept_platform import cached_simulation
+
+if TYPE_CHECKING:
+    import simgrid
 
 # Raise it when a change to the probes changes what they measure.
-_VERSION = 4
+_VERSION = 5
 
 _UNEVEN = 0.01
 """Largest difference between groups at which the time of all groups determines that of some."""
@@ -44,30 +47,17 @@ class ProbeResult:
         return RingTime(self.empty_all_reduce_s / rounds, transfer_s)
 
 
-def cached_probe(platform: Path, traffic: Traffic) -> ProbeResult:
-    """Return the measurements of a job on a platform, from the cache if it holds them."""
-    request = [
-        _VERSION,
-        traffic.readers,
-        list(map(list, traffic.hosts)),
-        traffic.storage,
-        traffic.bytes_per_rank,
-        traffic.checkpoint_bytes_per_rank,
-    ]
-    return cached(platform, request, lambda: probe(platform, traffic), ProbeResult)
-
-
 def probe(platform: Path, traffic: Traffic) -> ProbeResult:
-    """Measure a job's collective phases on a platform XML, in a process of its own."""
-    return in_own_process(_measure, platform, traffic)
+    """Return the measurements of a job on a platform, from the cache if it holds them."""
+    return cached_simulation(platform, ProbeResult, _VERSION, measure_phases, traffic)
 
 
-def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
+def measure_phases(engine: simgrid.Engine, traffic: Traffic) -> ProbeResult:
+    """Measure a job's collective phases, one after the other."""
     from faultline.simulator.simgrid.group_all_reduce import all_reduce, ring_unevenness
-    from faultline.simulator.simgrid.loading import lasting_s, load_engine, run_controller
+    from faultline.simulator.simgrid.loading import lasting_s, run_controller
     from faultline.simulator.simgrid.storage_traffic import load_checkpoint, transfer
 
-    engine = load_engine(platform)
     hosts, saved_bytes = traffic.hosts, traffic.checkpoint_bytes_per_rank
     phases: list[Callable[[], object]] = [
         partial(all_reduce, hosts, traffic.bytes_per_rank),

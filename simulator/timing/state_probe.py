@@ -17,19 +17,15 @@ it.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.files import write_file
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_writer import with_memory_doors, xml_text
-from faultline.simulator.processes.process import in_own_process
 from faultline.simulator.simgrid.state_transfers import (
     Layout,
     StateTransfers,
@@ -41,12 +37,16 @@ from faultline.simulator.simgrid.state_transfers import (
     to_storage,
 )
 from faultline.simulator.simgrid.traffic import Flow
-from faultline.simulator.timing.probe_cache import cached
+from faultline.simulator.timing.cache_folder import platform_in_cache
+from faultline.simulator.timing.kept_platform import cached_simulation
 from faultline.simulator.timing.state_loads import LinkLoads
 from pydantic import BaseModel
 
+if TYPE_CHECKING:
+    import simgrid
+
 # Raise it when a change to this file, or to the flows, changes what is measured.
-_VERSION = 5
+_VERSION = 6
 
 _Scenes = Sequence[Sequence[Flow]]
 _Table = TypeVar("_Table", bound=BaseModel)
@@ -111,21 +111,16 @@ def cached_state_probe(
         buses = (link for link in edited.links.values() if link.link_class == "hostmemory")
         widths = (link.bandwidth_bytes_per_s for link in buses)
         memory_bytes_per_s = min(widths, default=memory_bytes_per_s)
-    with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
-        path = Path(directory) / "platform.xml"
-        write_file(path, text)
-        request = ["state", _VERSION, asdict(layout), asdict(transfers)]
+    path = platform_in_cache(text.encode())
 
-        def simulate(scenes: _Scenes) -> list[float]:
-            return in_own_process(simulate_scenes, path, scenes)
+    def simulate(scenes: _Scenes) -> list[float]:
+        return cached_simulation(path, list[float], _VERSION, simulate_scenes, scenes)
 
-        arguments = simulate, layout, transfers, memory_bytes_per_s
-        measure = partial(_measured, *arguments, alike=alike)
-        times = cached(path, request, measure, StateTransferTimes)
+    times = _measured(simulate, layout, transfers, memory_bytes_per_s, alike=alike)
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
 
 
-def simulate_scenes(platform: Path, scenes: _Scenes) -> list[float]:
+def simulate_scenes(engine: simgrid.Engine, scenes: _Scenes) -> list[float]:
     """Return how long each scene of flows that start at once lasts, in s; 0 without flows.
 
     Flows share a link equally (max-min fairness), like transfers of many small requests on PCIe and
@@ -133,17 +128,14 @@ def simulate_scenes(platform: Path, scenes: _Scenes) -> list[float]:
     copy to host memory, with a latency of 250 ns, would leave a message through the fabric an
     eighth of the PCIe link. So all flows run without latency, and the largest latency of a scene's
     flows is added to its time.
-
-    Needs a process of its own.
     """
     import simgrid
-    from faultline.simulator.simgrid.loading import lasting_s, load_engine, run_controller
+    from faultline.simulator.simgrid.loading import lasting_s, run_controller
     from faultline.simulator.simgrid.storage_traffic import arrivals_s
 
     def latency_s(near: str, far: str) -> float:
         return float(simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))[1])
 
-    engine = load_engine(platform)
     latencies_s = [
         max((latency_s(near, far) for near, far, _ in scene), default=0.0) for scene in scenes
     ]

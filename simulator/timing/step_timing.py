@@ -22,7 +22,7 @@ from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Hosts
-from faultline.simulator.processes.process import in_own_process
+from faultline.simulator.timing.kept_platform import simulate_on
 
 if TYPE_CHECKING:
     import simgrid
@@ -38,11 +38,11 @@ Timer = Callable[[Hosts, StepPattern], StepTime]
 
 
 def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
-    """Call a module-level function with a `Timer` for one platform, in a process of its own.
+    """Call a module-level function with a `Timer` for one platform, in a child process.
 
     `folds` is whether equal ranks may represent each other. Returns the result of the function.
     """
-    return in_own_process(_with_timer, platform, plan, folds)
+    return simulate_on(platform, _with_timer, plan, folds)
 
 
 def time_step(
@@ -84,8 +84,7 @@ def look_up_step(
         StepTimer(engine, folds=True, link_shares=link_shares).look_up(hosts, pattern, shares)
 
 
-def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
-    from faultline.simulator.simgrid.loading import load_engine
+def _with_timer(engine: simgrid.Engine, plan: Callable[[Timer], Result], folds: bool) -> Result:
     from faultline.simulator.timing.step_timer import StepTimer
 
-    return plan(StepTimer(load_engine(platform), folds))
+    return plan(StepTimer(engine, folds))

@@ -15,7 +15,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import parts_of, read_rows
 from faultline.simulator.job.job import Durations
-from faultline.simulator.timing.probes import cached_probe
+from faultline.simulator.timing.probes import probe
 from faultline.strategies.schemes.spare.golomb import largest_redundancy
 
 GROUPS = (200, 600, 1000)
@@ -144,7 +144,7 @@ def measure_fabric(setting: tuple[int, Path]) -> dict[str, Any]:
     groups, directory = setting
     path = generate_preset("spare-600k", groups, directory)
     settings = {"job.groups": groups, "platform.file": path.as_posix()}
-    measured = cached_probe(path, traffic_of(load_scenario("spare-sound", settings), path))
+    measured = probe(path, traffic_of(load_scenario("spare-sound", settings), path))
     return {
         "groups": groups,
         "all_reduce_s": measured.all_reduce_s,

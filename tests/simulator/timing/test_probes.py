@@ -9,9 +9,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import faultline.simulator.timing.collective_probe as collective_module
+import faultline.simulator.timing.kept_platform as kept_module
 import faultline.simulator.timing.probe_cache as cache_module
-import faultline.simulator.timing.probes as job_module
-import faultline.simulator.timing.state_probe as state_module
 import pytest
 from faultline.platforms.network_model import ENGINE_CONFIGURATION
 from faultline.platforms.preset_library import load_preset
@@ -20,7 +19,7 @@ from faultline.simulator.job.durations import ConstantTime, RingTime
 from faultline.simulator.simgrid.state_transfers import StateTransfers
 from faultline.simulator.simgrid.traffic import Flow, Traffic
 from faultline.simulator.timing.collective_probe import probe_collective
-from faultline.simulator.timing.probes import ProbeResult, cached_probe, probe
+from faultline.simulator.timing.probes import ProbeResult, probe
 from faultline.simulator.timing.state_probe import cached_state_probe
 
 from tests.simulator.helpers import traffic_on
@@ -94,35 +93,31 @@ def servers(**overrides: object) -> ClusterSpec:
     return load_preset("hgx-h100", domains=4, domains_per_leaf=2, **overrides)
 
 
-def pretend_scenes(_: object, platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
+def pretend_scenes(_: Path, __: object, scenes: Sequence[Sequence[Flow]]) -> list[float]:
     return [0.5 + number for number in range(len(scenes))]
 
 
 class Probe(NamedTuple):
-    """What is replaced by something that takes no time, and a question that would need it."""
+    """Where `simulate_on` is replaced by something that takes no time, and a question for it."""
 
     module: ModuleType
-    name: str
     pretend: Callable[..., Any]
     ask: Callable[[Path], Any]
 
 
 PROBES = {
     "job": Probe(
-        job_module,
-        "probe",
+        kept_module,
         lambda *_: KNOWN,
-        lambda platform: cached_probe(platform, traffic_on(platform, 4, 1e8)),
+        lambda platform: probe(platform, traffic_on(platform, 4, 1e8)),
     ),
     "state": Probe(
-        state_module,
-        "in_own_process",
+        kept_module,
         pretend_scenes,
         lambda _: cached_state_probe(servers(), TRANSFERS),
     ),
     "collective": Probe(
         collective_module,
-        "in_own_process",
         lambda *_: (0.5, 4, "nic"),
         lambda platform: probe_collective(platform, "all-reduce", "ring", 1e6, 4),
     ),
@@ -162,7 +157,7 @@ def cache(
         measured.append(asked)
         return probe.pretend(*asked)
 
-    monkeypatch.setattr(probe.module, probe.name, pretend)
+    monkeypatch.setattr(probe.module, "simulate_on", pretend)
     platform = tmp_path / "platform.xml"
     platform.write_bytes(platform_of(4).read_bytes())
     return Cache(probe, platform, folder, measured)
@@ -214,7 +209,7 @@ def test_other_traffic_is_measured_anew(cache: Cache) -> None:
         {"hosts": traffic.hosts[::-1]},
     ]
     for change in changes:
-        cached_probe(cache.platform, replace(traffic, **change))
+        probe(cache.platform, replace(traffic, **change))
     assert len(cache.measured) == len(changes)
 
 
