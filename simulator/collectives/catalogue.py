@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline.simulator.collectives.broadcast import (
-    BinomialBroadcast,
-    ChainBroadcast,
+from faultline.simulator.collectives.double_tree import (
+    DoubleTreeAllReduce,
+    double_tree,
     pipeline_pieces,
 )
-from faultline.simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
 from faultline.simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
-from faultline.simulator.collectives.halving_doubling import HalvingDoublingAllReduce
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
 from faultline.simulator.collectives.schedule import Hop, Schedule
@@ -50,11 +48,6 @@ class Setting:
     hop: Hop
 
 
-def _chain(setting: Setting) -> Schedule:
-    pieces = pipeline_pieces(max(0, setting.members - 2), setting.size_bytes, setting.hop)
-    return ChainBroadcast(setting.members, setting.size_bytes, pieces)
-
-
 def _double_tree(setting: Setting) -> Schedule:
     # A tree takes 2 (k - 1) + d rounds for its half of the bytes, so k + (d - 2)/2 double rounds.
     trees = double_tree(setting.members)
@@ -80,13 +73,11 @@ def _plain(kind: type[Schedule]) -> Callable[[Setting], Schedule]:
 ALGORITHMS: Mapping[str, Mapping[str, Callable[[Setting], Schedule]]] = {
     "all-reduce": {
         "ring": _plain(RingAllReduce),
-        "halving-doubling": _plain(HalvingDoublingAllReduce),
         "double-tree": _double_tree,
         "hierarchical": _hierarchical,
     },
     "reduce-scatter": {"ring": _plain(RingReduceScatter)},
     "all-gather": {"ring": _plain(RingAllGather)},
-    "broadcast": {"binomial": _plain(BinomialBroadcast), "chain": _chain},
     "all-to-all": {"pairwise": _plain(PairwiseAllToAll)},
     "point-to-point": {"direct": _plain(PointToPoint)},
 }
@@ -135,7 +126,7 @@ def bus_factor(collective: str, members: int) -> float:
     """Return bus bandwidth over algorithm bandwidth, as defined by nccl-tests.
 
     ``2 (n - 1)/n`` for an all-reduce, ``(n - 1)/n`` for reduce-scatter, all-gather and all-to-all,
-    1 for broadcast and point-to-point.
+    1 for point-to-point.
     """
     if collective == "all-reduce":
         return 2 * (members - 1) / members

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import inf, sqrt
 from typing import NamedTuple
 
 from faultline.simulator.collectives.schedule import (
@@ -26,6 +27,21 @@ from faultline.simulator.collectives.schedule import (
 
 _PIECES_UNTIL_STEADY = 8
 """Number of pieces after which each further one takes the same time."""
+LEAST_PIECE_BYTES = 4096.0
+"""Smallest piece of a pipeline: a packet of RDMA over Ethernet carries it."""
+MOST_PIECES = 4096
+"""Largest number of pieces, also if latencies are zero."""
+
+
+def pipeline_pieces(fill: float, size_bytes: float, hop: Hop) -> int:
+    """Return the number k of pieces that minimises ``(fill + k) (a + m/k b)``.
+
+    More pieces fill a pipeline of `fill` further steps sooner, but each costs a latency. The
+    optimum is ``sqrt(fill m b / a)``.
+    """
+    transfer_s = size_bytes / hop.bandwidth_bytes_per_s
+    best = sqrt(fill * transfer_s / hop.latency_s) if hop.latency_s > 0.0 else inf
+    return max(1, int(min(best, size_bytes / LEAST_PIECE_BYTES, MOST_PIECES)))
 
 
 class Edge(NamedTuple):

@@ -50,7 +50,7 @@ def test_a_shipped_rail_plane_is_made_for_the_ranks(cli: Cli) -> None:
         (["--gpus", 1], "at least 2 ranks"),
         (["--bytes", "0B"], "write a size from 1B to 1EB"),
         (["--bytes", "1000"], "has no unit"),
-        (["broadcast", "ring"], "use one of binomial, chain"),
+        (["all-to-all", "ring"], "use one of pairwise"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )

@@ -7,11 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from faultline.simulator.collectives.broadcast import (
-    BinomialBroadcast,
-    ChainBroadcast,
-    pipeline_pieces,
-)
 from faultline.simulator.collectives.catalogue import (
     ALGORITHMS,
     CollectiveError,
@@ -20,9 +15,12 @@ from faultline.simulator.collectives.catalogue import (
     bus_factor,
     schedule_of,
 )
-from faultline.simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
+from faultline.simulator.collectives.double_tree import (
+    DoubleTreeAllReduce,
+    double_tree,
+    pipeline_pieces,
+)
 from faultline.simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
-from faultline.simulator.collectives.halving_doubling import HalvingDoublingAllReduce
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
 from faultline.simulator.collectives.schedule import Hop, Schedule
@@ -49,7 +47,6 @@ def promises() -> Iterator[tuple[Schedule, np.ndarray, np.ndarray]]:
     """Yield what members have before and after; NaN stands for nothing before, any value after."""
     all_reduces: list[Schedule] = [
         *(RingAllReduce(n, 1e6) for n in MEMBERS),
-        *(HalvingDoublingAllReduce(n, 1e6) for n in MEMBERS),
         *(DoubleTreeAllReduce(n, 1e6, pieces) for n in MEMBERS for pieces in (1, 2, 5)),
         *(hierarchical(*shape) for shape in ((1, 4), (4, 1), (2, 2), (3, 4), (5, 3))),
     ]
@@ -62,15 +59,6 @@ def promises() -> Iterator[tuple[Schedule, np.ndarray, np.ndarray]]:
         given = numbers(RingReduceScatter(n, 1e6))
         yield RingReduceScatter(n, 1e6), given, np.where(diagonal, given.sum(axis=0), np.nan)
         yield RingAllGather(n, 1e6), np.where(diagonal, own, np.nan), np.tile(own, (n, 1))
-        # Everybody has what the first one had.
-        for broadcast in (
-            BinomialBroadcast(n, 1e6),
-            *(ChainBroadcast(n, 1e6, pieces) for pieces in (1, 4)),
-        ):
-            sent = np.arange(float(broadcast.piece_count))
-            given = np.full((n, len(sent)), np.nan)
-            given[0] = sent
-            yield broadcast, given, np.tile(sent, (n, 1))
         # Everybody has what was meant for them: of rows by sender, a column by receiver.
         meant = np.arange(float(n * n)).reshape(n, n)
         from_me = np.where(diagonal[:, :, None], meant[:, None, :], np.nan).reshape(n, n * n)
@@ -143,7 +131,6 @@ def test_pipelines_are_cut_into_the_best_number_of_pieces() -> None:
         ("reduce-scatter", 0.875),
         ("all-gather", 0.875),
         ("all-to-all", 0.875),
-        ("broadcast", 1.0),
         ("point-to-point", 1.0),
     ],
 )
@@ -155,7 +142,7 @@ def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: fl
     ("collective", "algorithm", "printed"),
     [
         ("all-reduse", None, r"no collective is called 'all-reduse'.*all-gather"),
-        ("broadcast", "ring", r"broadcast has no algorithm 'ring'.*binomial, chain"),
+        ("all-to-all", "ring", r"all-to-all has no algorithm 'ring': use one of pairwise"),
         ("all-reduce", "hierarchical", "equally many ranks in every scale-up domain"),
         ("point-to-point", "direct", "point-to-point has 2 ranks, not 3"),
     ],

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from faultline.platforms.errors import PlatformError
-from faultline.simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
 from faultline.simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
 from faultline.simulator.collectives.exchange import PointToPoint
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
@@ -58,23 +57,15 @@ def test_the_formulas_by_hand() -> None:
     setting = Setting(8, 1e9, [range(4), range(4, 8)], hop)
     expected_s = {
         ("all-reduce", "ring"): 14e-6 + 0.175,
-        ("all-reduce", "halving-doubling"): 6e-6 + 0.175,
         ("all-reduce", "hierarchical"): 6e-6 + 0.15 + 2e-6 + 0.025,
         ("reduce-scatter", "ring"): 7e-6 + 0.0875,
         ("all-gather", "ring"): 7e-6 + 0.0875,
-        ("broadcast", "binomial"): 3e-6 + 0.3,
         ("all-to-all", "pairwise"): 7e-6 + 0.0875,
     }
     for (collective, algorithm), time_s in expected_s.items():
         schedule = schedule_of(collective, algorithm, setting)
         assert schedule.alpha_beta_s(hop) == pytest.approx(time_s, rel=1e-12)
-    # 10 pieces of 10 ms: the last one enters after 9 rounds, and has 7 edges to go.
-    assert ChainBroadcast(8, 1e9, 10).alpha_beta_s(hop) == pytest.approx(16 * (1e-6 + 0.01))
-    assert BinomialBroadcast(9, 1e9).alpha_beta_s(hop) == pytest.approx(4 * (1e-6 + 0.1))
     assert PointToPoint(2, 1e9).alpha_beta_s(hop) == pytest.approx(1e-6 + 0.1)
-    # Five members: one pair joins before and parts after, four do the work between.
-    five = schedule_of("all-reduce", "halving-doubling", Setting(5, 1e9, [], hop))
-    assert five.alpha_beta_s(hop) == pytest.approx(2 * (1e-6 + 0.1) + 4e-6 + 0.15)
 
 
 def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
@@ -99,7 +90,7 @@ def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
         assert schedule.alpha_beta_s(RAIL, NVLINK) == pytest.approx(by_hand_s, rel=1e-12)
 
 
-@pytest.mark.parametrize("collective", ["all-reduce", "broadcast", "all-to-all"])
+@pytest.mark.parametrize("collective", ["all-reduce", "all-to-all"])
 def test_flows_and_chunks_agree_where_edges_differ(collective: str, servers: Path) -> None:
     """Packed ranks: most edges are NVLink, some are not. From 1 MB a rank on, within 2 %."""
     simulates = []
