@@ -24,7 +24,7 @@ from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import SHRINK
 from faultline.strategies.interface.scheme import Strategy, StrategyOptions
 from faultline.strategies.protection.base import ProtectedJob, Protection
-from faultline.strategies.protection.reliability import loss_probability
+from faultline.strategies.protection.node_groups import loss_probability
 from faultline.strategies.theory.checkpoint_period import Costs
 from faultline.strategies.theory.lifetimes import (
     GroupLifetimes,

@@ -212,7 +212,7 @@ def _choices_at(situation: Situation, leading: Sequence[Choice]) -> list[Choice]
     """Return the leading schemes for a split, at their redundancy where it is possible."""
     found = []
     for leader in leading:
-        needs = strategy_class(leader.scheme).needs_standbys
+        needs = "standbys" in strategy_class(leader.scheme).needs
         if needs and not standbys_of(situation.scenario):
             continue
         try:

@@ -152,7 +152,7 @@ def _chosen_schemes(
     has_layout = table.name != "stated" or not {"pipeline", "tensor"}.isdisjoint(
         table.model_fields_set
     )
-    chosen = [name for name, scheme in known.items() if has_layout or not scheme.needs_layout]
+    chosen = [name for name, scheme in known.items() if has_layout or "layout" not in scheme.needs]
     return chosen, [LeftOut(name, None, _NEEDS_LAYOUT) for name in known if name not in chosen]
 
 
@@ -293,7 +293,7 @@ def _without_standbys(situation: Situation, schemes: Sequence[str]) -> list[Left
     return [
         LeftOut(name, None, _NEEDS_STANDBYS)
         for name in schemes
-        if strategy_class(name).needs_standbys
+        if "standbys" in strategy_class(name).needs
     ]
 
 

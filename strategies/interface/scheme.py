@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.interface.job_shape import JobShape
@@ -166,6 +166,10 @@ class WipeOut:
 Verdict = Continue | WipeOut
 
 
+Need = Literal["layout", "standbys"]
+"""What a plan has to know of a job before it includes a scheme."""
+
+
 class StrategyOptions(BaseModel):
     """Named choices of a scheme's algorithm, which defines its own in a subclass."""
 
@@ -203,21 +207,27 @@ class Strategy(ABC):
     protections: ClassVar[tuple[str, ...]] = ("reft",)
     """Names of suitable protections of the state: the published ones and the best known one."""
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
-    tracks_components: ClassVar[bool] = False
-    """Whether the loop reports broken and repaired components to it (`on_hit`, `on_repair`)."""
-    needs_layout: ClassVar[bool] = False
-    """Whether it depends on the stages or domains of a group (`JobShape`). If a scenario does not
-    state them, a plan includes the scheme only if the user names it."""
+    needs: ClassVar[tuple[Need, ...]] = ()
+    """Facts of the job without which a plan leaves the scheme out, unless the user names it: a
+    layout of stages or domains (`JobShape`), standby machines."""
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
     """Kinds of recovery that it can need, other than restarts."""
     restart_replaces: ClassVar[bool] = True
     """Whether a restart replaces broken hardware."""
-    repairs_wait_for_restart: ClassVar[bool] = False
-    """Whether repaired hardware returns at the next restart only."""
-    needs_standbys: ClassVar[bool] = False
-    """Whether standby machines make the scheme: a plan leaves it out if no machine stands by."""
     readmits: ClassVar[bool] = False
     """Whether dropped groups return before a restart, unless ``rejoin.when`` states otherwise."""
+
+    tracks_components: ClassVar[bool] = False
+    """Derived: whether it overrides `on_hit`, and so continues with damaged groups."""
+    repairs_wait_for_restart: ClassVar[bool] = False
+    """Derived: whether repaired hardware returns at the next restart only. A restart leaves it
+    broken, and no `on_repair` takes it back."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.tracks_components = cls.on_hit is not Strategy.on_hit
+        takes_back = cls.restart_replaces or cls.on_repair is not Strategy.on_repair
+        cls.repairs_wait_for_restart = not takes_back
 
     def __init__(
         self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
@@ -271,9 +281,9 @@ class Strategy(ABC):
     def on_hit(self, hit: Hit) -> None:
         """Record broken GPUs of a group, right before `on_failures` or right after `restart`.
 
-        The loop calls this if `tracks_components` is true; such a scheme overrides it.
+        The loop calls this if a scheme overrides it.
         """
-        raise NotImplementedError(f"{self.name} tracks components, but has no on_hit()")
+        raise NotImplementedError(f"{self.name} has no on_hit()")
 
     def on_repair(self, hit: Hit) -> Recovery | None:
         """Add the repaired GPUs of a hit; return the recovery that this needs, or None."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import comb, expm1, log1p
 from typing import Literal
 
 Placement = Literal["across-domains", "neighbours"]
@@ -73,3 +74,27 @@ class NodeGroups:
             last = index == groups - 1
             return slice(index * self.size, None if last else (index + 1) * self.size)
         return slice(index, None, groups)
+
+
+def loss_probability(failed: float, nodes: int, group: int, tolerated: int) -> float:
+    """Return the probability that some group loses more nodes than it tolerates.
+
+    ``1 - [sum over k <= t of C(n, k) F^k (1 - F)^(n - k)]^(m / n)`` (Wang et al. 2023 (REFT)): a
+    group of n nodes survives up to t losses, and all m/n groups have to survive.
+
+    Parameters
+    ----------
+    failed : float
+        Probability F that a node has failed.
+    nodes, group : int
+        Total nodes m, and nodes n per group.
+    tolerated : int
+        Losses t that a group survives; 0 for state without protection.
+    """
+    if tolerated == 0:
+        return 1.0 if failed >= 1.0 else -expm1(nodes * log1p(-failed))
+    lost = sum(
+        comb(group, k) * failed**k * (1.0 - failed) ** (group - k)
+        for k in range(tolerated + 1, group + 1)
+    )
+    return 1.0 if lost >= 1.0 else -expm1(nodes / group * log1p(-lost))

@@ -51,7 +51,6 @@ class Varuna(PipelineScheme):
     summary: ClassVar[str] = "Varuna: restart from a checkpoint with the nodes that are left"
     protections: ClassVar[tuple[str, ...]] = ("storage",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
-    repairs_wait_for_restart: ClassVar[bool] = True
 
     def __init__(
         self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape

@@ -23,6 +23,7 @@ from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
     Hit,
+    Need,
     StepPlan,
     Strategy,
     StrategyOptions,
@@ -41,8 +42,7 @@ class WarmStandby(Strategy):
     name: ClassVar[str] = "warm-standby"
     summary: ClassVar[str] = "Warm standby: a waiting machine takes a failed one's role and state"
     protections: ClassVar[tuple[str, ...]] = ("reft", "gemini")
-    tracks_components: ClassVar[bool] = True
-    needs_standbys: ClassVar[bool] = True
+    needs: ClassVar[tuple[Need, ...]] = ("standbys",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over",)
 
     def __init__(

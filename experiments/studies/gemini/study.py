@@ -15,6 +15,11 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.gemini.closed_forms import (
+    expected_wasted_time_s,
+    gemini_recovery_bound,
+    wasted_time_s,
+)
 from faultline.experiments.studies.gemini.survival import (
     loss_given_domains,
     loss_given_nodes,
@@ -23,11 +28,6 @@ from faultline.experiments.studies.gemini.survival import (
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import JobLayout
 from faultline.strategies.protection.node_groups import NodeGroups, Placement
-from faultline.strategies.protection.reliability import (
-    expected_wasted_time_s,
-    gemini_recovery_bound,
-    wasted_time_s,
-)
 
 LAYOUT = JobLayout(
     groups=2048, gpus_per_group=8, gpus_per_host=8, gpus_per_domain=64, gpus_per_switch=64

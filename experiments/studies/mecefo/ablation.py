@@ -13,6 +13,12 @@ from statistics import fmean
 from typing import Literal
 
 import pandas as pd
+from faultline.experiments.studies.mecefo.node_memory import (
+    StageMemory,
+    micro_batches_in_flight,
+    node_memory_bytes,
+    overhead_from,
+)
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.simulator.workload.memory import Precision, layer_activation_bytes
 from faultline.simulator.workload.transformer import Transformer
@@ -32,10 +38,6 @@ from faultline.strategies.schemes.takeover.node_costs import (
     STAGES,
     Batch,
     Measured,
-    StageMemory,
-    micro_batches_in_flight,
-    node_memory_bytes,
-    overhead_from,
 )
 
 _ASSUMED_RANK = 1024

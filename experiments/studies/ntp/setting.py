@@ -24,7 +24,6 @@ from faultline.strategies.schemes.ntp.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
     Scheme,
-    backward_slowdown,
     replica_plans,
     resharding_bytes,
 )
@@ -215,3 +214,23 @@ def resharding_table() -> pd.DataFrame:
     job = study_job()
     degrees = sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True)
     return pd.DataFrame([resharding(job, degree) for degree in degrees])
+
+
+def backward_slowdown(
+    largest_bytes: float, backward_flop: float, bytes_per_s: float, flop_per_s: float
+) -> float:
+    """Return the largest relative slowdown of the backward pass by resharding, with no overlap.
+
+    It is linear in the largest resharding bytes of a GPU over its backward FLOP, as published; the
+    factor here is the machine's. It counts both ways: to the core ranks and back.
+
+    Parameters
+    ----------
+    largest_bytes : float
+        Most bytes that a GPU sends or receives one way (`ReshardingBytes.largest`).
+    backward_flop : float
+        FLOP of a GPU in the backward pass of an iteration.
+    bytes_per_s, flop_per_s : float
+        Speed of its scale-up links each way, and of its compute.
+    """
+    return 2 * largest_bytes / bytes_per_s / (backward_flop / flop_per_s)

@@ -11,9 +11,9 @@ from faultline.experiments.studies.ntp.failures import DOMAIN_SIZES
 from faultline.experiments.studies.ntp.setting import GPUS, study_job
 from faultline.experiments.studies.ntp.throughput import available_fraction
 from faultline.strategies.schemes.ntp.replica_plan import (
+    MOST_POWER,
     Scheme,
     performance,
-    performance_within_budget,
     pipeline_time,
     replica_plan,
 )
@@ -158,3 +158,8 @@ def loop_sentence(table: pd.DataFrame) -> str:
         f"{goodput['ntp-pw']:.1%}; new hardware at once for all that breaks would make it "
         f"{goodput['checkpoint']:.1%}."
     )
+
+
+def performance_within_budget(working: int, powered: int) -> float:
+    """Return the performance of `working` GPUs that share the rated power of all `powered` ones."""
+    return performance(min(MOST_POWER, powered / working))

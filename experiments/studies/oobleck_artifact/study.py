@@ -22,6 +22,11 @@ from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.oobleck_artifact.losses import LossRun, System, simulate
+from faultline.experiments.studies.oobleck_artifact.planned_templates import (
+    TemplatePlanner,
+    instantiated,
+    templates_needed,
+)
 from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
     ARTIFACT_COSTS,
     BAMBOO_REDUNDANT_SHARE,
@@ -35,12 +40,8 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute, gpu_memory
 from faultline.simulator.workload.transformer import Transformer, token_flop
-from faultline.strategies.schemes.takeover.pipelines import (
-    instantiated,
-    iteration_time,
-    templates_needed,
-)
-from faultline.strategies.schemes.takeover.templates import Template, TemplatePlanner
+from faultline.strategies.schemes.takeover.pipelines import iteration_time
+from faultline.strategies.schemes.takeover.templates import Template
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 

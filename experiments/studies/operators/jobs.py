@@ -16,13 +16,14 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MINUTE_S, Incident
-from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE, LoopJob
-from faultline.strategies.interface.recovery import RESTART
-from faultline.strategies.theory.ettr import (
-    expected_ettr,
-    expected_ettr_with_queue,
+from faultline.experiments.studies.operators.loop import (
+    RSC_RATES,
+    SAMPLE,
+    LoopJob,
     job_failures_per_s,
 )
+from faultline.strategies.interface.recovery import RESTART
+from faultline.strategies.theory.ettr import expected_ettr
 
 
 def loop_jobs() -> list[LoopJob]:
@@ -144,3 +145,25 @@ def _quotients() -> Iterator[SampleRow]:
     for row in read_rows("operators", "quotients"):
         value = row["amount"] / row["rate"]
         yield row["setting"], "seconds", row["scheme"], row["sweep"], 0, value
+
+
+def expected_ettr_with_queue(
+    failures_per_s: float,
+    startup_s: float,
+    interval_s: float,
+    queue_s: float,
+    productive_s: float,
+) -> float:
+    """Return the form with a queue: ``(1 - rate (u0 + dt/2)) / (1 + (u0 + q) / R + rate q)``.
+
+    Parameters
+    ----------
+    failures_per_s, startup_s, interval_s
+        As in `expected_ettr`.
+    queue_s : float
+        q: time in the queue, at the start and after each failure, in seconds.
+    productive_s : float
+        R: productive time of the whole job, in seconds.
+    """
+    kept = 1.0 - failures_per_s * (startup_s + interval_s / 2)
+    return kept / (1.0 + (startup_s + queue_s) / productive_s + failures_per_s * queue_s)

@@ -26,7 +26,6 @@ from faultline.experiments.studies.operators.incidents import (
     write_incidents,
 )
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.theory.ettr import job_failures_per_s
 
 RSC_RATES = {"RSC-1": 6.50e-3, "RSC-2": 2.34e-3}
 """Failures per node and day."""
@@ -198,3 +197,8 @@ def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     )
     values = [row[row["measure"]] * row["factor"] for row in measured.to_dict(orient="records")]
     return measured.assign(value=values)[list(SAMPLE)]
+
+
+def job_failures_per_s(nodes: float, failures_per_node_day: float) -> float:
+    """Return the failure rate of a job in 1/s; its nodes fail independently."""
+    return nodes * failures_per_node_day / DAY_S

@@ -12,8 +12,9 @@ FT-HSDP (arXiv 2602.00277) shortens the stall of a failure from 10 to 3 minutes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
-from math import exp
+from math import exp, expm1
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
@@ -22,7 +23,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.protection.reliability import time_to_loss, weibull_failed_by
+from faultline.strategies.protection.node_groups import loss_probability
 
 NODES, GROUP = 1024, 16
 SCALE, SHAPE = 50.0, 3.0
@@ -86,3 +87,29 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     table = pd.concat([alone, runs.assign(simulated=1.0 / runs.time_to_train_ratio)])
     exact = list(map(effective_time, table.treatment, table.stall_s))
     return table.assign(exact=exact, minutes=table.stall_s / 60)
+
+
+def time_to_loss(
+    probability: float,
+    failed_by: Callable[[float], float],
+    nodes: int,
+    group: int,
+    tolerated: int,
+    longest: float,
+) -> float:
+    """Return the time at which the loss probability reaches `probability`.
+
+    `failed_by` is the probability that a node has failed by a time; it defines the unit of time.
+    The probability is reached by `longest`.
+    """
+    from scipy.optimize import brentq
+
+    def excess(time: float) -> float:
+        return loss_probability(failed_by(time), nodes, group, tolerated) - probability
+
+    return float(brentq(excess, 0.0, longest, xtol=1e-12 * longest))
+
+
+def weibull_failed_by(scale: float, shape: float) -> Callable[[float], float]:
+    """Return F(t) = 1 - exp(-(t / scale)^shape)."""
+    return lambda time: -expm1(-((time / scale) ** shape))

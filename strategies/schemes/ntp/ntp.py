@@ -20,6 +20,7 @@ from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Hit,
+    Need,
     StepPlan,
     Strategy,
     StrategyOptions,
@@ -95,10 +96,8 @@ class RestartingReplicas(Strategy):
     scheme: ClassVar[Scheme]
     Options: ClassVar[type[StrategyOptions]] = NtpOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("migrate",)
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
+    needs: ClassVar[tuple[Need, ...]] = ("layout",)
     restart_replaces: ClassVar[bool] = False
-    repairs_wait_for_restart: ClassVar[bool] = True
 
     def __init__(self, groups: int, redundancy: int, options: NtpOptions, shape: JobShape) -> None:
         super().__init__(groups, redundancy, options, shape)

@@ -44,11 +44,6 @@ def performance(power: float) -> float:
 MOST_PERFORMANCE = performance(MOST_POWER)
 
 
-def performance_within_budget(working: int, powered: int) -> float:
-    """Return the performance of `working` GPUs that share the rated power of all `powered` ones."""
-    return performance(min(MOST_POWER, powered / working))
-
-
 def power_for(target: float) -> float | None:
     """Return the lowest power for a performance; None if no power is enough.
 
@@ -206,23 +201,3 @@ def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> Reshardi
         core_receives=own * spares / reduced,
         core_syncs=own * healthy / reduced,
     )
-
-
-def backward_slowdown(
-    largest_bytes: float, backward_flop: float, bytes_per_s: float, flop_per_s: float
-) -> float:
-    """Return the largest relative slowdown of the backward pass by resharding, with no overlap.
-
-    It is linear in the largest resharding bytes of a GPU over its backward FLOP, as published; the
-    factor here is the machine's. It counts both ways: to the core ranks and back.
-
-    Parameters
-    ----------
-    largest_bytes : float
-        Most bytes that a GPU sends or receives one way (`ReshardingBytes.largest`).
-    backward_flop : float
-        FLOP of a GPU in the backward pass of an iteration.
-    bytes_per_s, flop_per_s : float
-        Speed of its scale-up links each way, and of its compute.
-    """
-    return 2 * largest_bytes / bytes_per_s / (backward_flop / flop_per_s)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from faultline.strategies.interface.job_shape import JobShape
-from faultline.strategies.interface.scheme import Hit, StepPlan, Strategy, StrategyOptions
+from faultline.strategies.interface.scheme import Hit, Need, StepPlan, Strategy, StrategyOptions
 
 NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
 """No group can take a step; a restart lasts until hardware is repaired."""
@@ -103,8 +103,7 @@ class LostStages:
 class PipelineScheme(Strategy):
     """Groups are pipelines that continue without lost nodes; the plan holds until the next hit."""
 
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
+    needs: ClassVar[tuple[Need, ...]] = ("layout",)
     restart_replaces: ClassVar[bool] = False
 
     def __init__(

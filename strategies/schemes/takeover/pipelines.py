@@ -9,7 +9,7 @@ that the times of pipelines vary least.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf, sqrt
 from typing import TypeVar
@@ -218,47 +218,3 @@ def iteration_time(
     keys = [id(template) for template in pipelines]
     shares = micro_batch_shares([paces[key] for key in keys], micro_batches)
     return max(time_of(templates[key], share) for key, share in set(zip(keys, shares, strict=True)))
-
-
-def instantiated(
-    templates: Mapping[int, Template], nodes: int, micro_batches: int
-) -> tuple[Template, ...]:
-    """Return the fastest pipelines that use all nodes, the longest first.
-
-    All multisets of templates are tried, and the least ``max(b_i T_i)`` wins. T grows with the
-    stages, so the published criterion favours short pipelines. The result is empty if no sum of
-    templates uses all nodes. `templates` are by number of nodes.
-    """
-    fastest: tuple[Template, ...] = ()
-    least = inf
-    for sizes in _multisets(sorted(templates), nodes, micro_batches):
-        pipelines = tuple(templates[size] for size in reversed(sizes))
-        # A lower bound: the time with fractional shares.
-        bound = micro_batches / sum(1.0 / template.worth for template in pipelines)
-        if bound >= least:
-            continue
-        paces = [template.time_per_micro_batch for template in pipelines]
-        shares = micro_batch_shares(paces, micro_batches)
-        times = (b * template.worth for b, template in zip(shares, pipelines, strict=True))
-        if (longest := max(times)) < least:
-            fastest, least = pipelines, longest
-    return fastest
-
-
-def _multisets(sizes: Sequence[int], total: int, limit: int) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to write a total as a sum of at most `limit` sizes, in order."""
-    if total == 0:
-        yield ()
-    if total > 0 and limit > 0:
-        for place, size in enumerate(sizes):
-            for rest in _multisets(sizes[place:], total - size, limit - 1):
-                yield (size, *rest)
-
-
-def templates_needed(nodes: int, failures: int, least: int) -> range:
-    """Return the sizes of templates that sum to any number of nodes left by `failures` failures.
-
-    The sizes are consecutive from `least` on, up to the largest that leaves ``failures + 1``
-    pipelines: each number of nodes from ``(failures + 1) least`` on is a sum of them.
-    """
-    return range(least, nodes - failures * least + 1)

@@ -236,9 +236,7 @@ TRACE = (
 class Listener(Obedient):
     """Restarts at each failure with all groups, and writes down what is reported to it."""
 
-    tracks_components: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
-    repairs_wait_for_restart: ClassVar[bool] = True
 
     def __init__(self, groups: int) -> None:
         self.reported: list[list[tuple[int, int]]] = []

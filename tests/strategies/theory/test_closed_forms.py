@@ -6,6 +6,8 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 import pytest
+from faultline.experiments.studies.operators.jobs import expected_ettr_with_queue
+from faultline.experiments.studies.operators.loop import job_failures_per_s
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.schemes.checkpoint import Checkpoint
@@ -13,11 +15,7 @@ from faultline.strategies.schemes.replication import Replication
 from faultline.strategies.schemes.spare.spare import Spare, SpareOptions, published_redundancy
 from faultline.strategies.schemes.spare.stacks import StackedShards
 from faultline.strategies.theory.checkpoint_period import Costs, best_period_s
-from faultline.strategies.theory.ettr import (
-    expected_ettr,
-    expected_ettr_with_queue,
-    job_failures_per_s,
-)
+from faultline.strategies.theory.ettr import expected_ettr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad

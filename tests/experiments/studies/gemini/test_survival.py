@@ -8,21 +8,20 @@ from math import exp
 
 import numpy as np
 import pytest
+from faultline.experiments.studies.gemini.closed_forms import (
+    expected_wasted_time_s,
+    gemini_recovery_bound,
+    wasted_time_s,
+)
 from faultline.experiments.studies.gemini.survival import (
     loss_given_domains,
     loss_given_nodes,
     loss_in_window,
     loss_probability,
 )
-from faultline.strategies.protection import reliability
+from faultline.experiments.studies.reft.failures import time_to_loss, weibull_failed_by
+from faultline.strategies.protection import node_groups
 from faultline.strategies.protection.node_groups import NodeGroups, Placement
-from faultline.strategies.protection.reliability import (
-    expected_wasted_time_s,
-    gemini_recovery_bound,
-    time_to_loss,
-    wasted_time_s,
-    weibull_failed_by,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,7 +158,7 @@ def test_nodes_and_domains_together_against_every_outcome(
 @pytest.mark.parametrize("tolerated", [0, 1, 2])
 def test_without_domain_failures_it_is_reft_s_formula(placement: Placement, tolerated: int) -> None:
     groups = NodeGroups(1024, 16, tolerated, placement)
-    expected = reliability.loss_probability(0.004, 1024, 16, tolerated)
+    expected = node_groups.loss_probability(0.004, 1024, 16, tolerated)
     assert loss_probability(groups, 8, 0.004, 0.0) == pytest.approx(expected, abs=1e-11)
 
 
@@ -204,7 +203,7 @@ def test_loss_probability_against_monte_carlo(tolerated: int) -> None:
     trials, failed = 20_000, 0.12
     lost = (rng.random((trials, 6, 8)) < failed).sum(axis=2)
     observed = (lost > tolerated).any(axis=1).mean()
-    expected = reliability.loss_probability(failed, 48, 8, tolerated)
+    expected = node_groups.loss_probability(failed, 48, 8, tolerated)
     assert observed == pytest.approx(expected, abs=4 * (expected * (1 - expected) / trials) ** 0.5)
 
 

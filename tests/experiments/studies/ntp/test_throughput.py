@@ -9,6 +9,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from faultline.experiments.studies.ntp.setting import backward_slowdown
 from faultline.experiments.studies.ntp.throughput import (
     available_fraction,
     batch_sequences,
@@ -20,7 +21,6 @@ from faultline.strategies.schemes.ntp.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
     Scheme,
-    backward_slowdown,
     pipeline_time,
     replica_plans,
     resharding_bytes,

@@ -6,6 +6,12 @@ import pickle
 from itertools import pairwise
 
 import pytest
+from faultline.experiments.studies.mecefo.node_memory import (
+    StageMemory,
+    micro_batches_in_flight,
+    node_memory_bytes,
+    overhead_from,
+)
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.simulator.workload.transformer import token_flop
 from faultline.strategies.interface.errors import StrategyError
@@ -24,14 +30,10 @@ from faultline.strategies.schemes.takeover.node_costs import (
     SKIP,
     SKIP_RECOMPUTE,
     CostModel,
-    StageMemory,
     calibrated_costs,
     doubled_cost,
     flop_costs,
     measured_cost,
-    micro_batches_in_flight,
-    node_memory_bytes,
-    overhead_from,
 )
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from faultline.experiments.studies.mecefo.runs import cost_of_other_model
 from faultline.simulator.loop.contract import Contract
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, SentMove
@@ -14,7 +15,7 @@ from faultline.strategies.interface.scheme import Continue, Hit, StrategyOptions
 from faultline.strategies.schemes import bamboo
 from faultline.strategies.schemes.checkpoint import Checkpoint
 from faultline.strategies.schemes.takeover.neighbours import Carriers, Side, tasks_by_node
-from faultline.strategies.schemes.takeover.node_costs import cost_of_other_model, measured_cost
+from faultline.strategies.schemes.takeover.node_costs import measured_cost
 from faultline.strategies.schemes.takeover.pipeline_scheme import (
     LostStages,
     stages_of,

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import pytest
+from faultline.experiments.studies.oobleck_artifact.planned_templates import (
+    TemplatePlanner,
+    instantiated,
+    templates_needed,
+)
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.schemes.takeover.pipelines import (
-    instantiated,
     iteration_time,
     micro_batch_shares,
     regrouped,
-    templates_needed,
 )
-from faultline.strategies.schemes.takeover.templates import Template, TemplatePlanner, even_template
+from faultline.strategies.schemes.takeover.templates import Template, even_template
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
