@@ -17,7 +17,7 @@ from importlib import import_module
 from traceback import format_exception
 from types import FrameType, TracebackType
 
-from faultline.experiments.commands.declarations import parser
+from faultline.experiments.commands.declarations.whole import parser
 from faultline.experiments.streams import let_all_text_be_printed, print_note, shown
 
 _SIGPIPE_STATUS = 141

@@ -18,10 +18,10 @@ from faultline.experiments.config.keys import first_sentence
 from faultline.experiments.config.mix_file import MixFile, all_mixes
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.health import limit_checks, simgrid_checks, version_checks
-from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.experiments.plugins.scheme_package import write_scheme_package
 from faultline.experiments.screen import Screen
 from faultline.experiments.streams import print_note, print_text
-from faultline.experiments.studies import all_studies
+from faultline.experiments.studies.catalogue import all_studies
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.simulator.failures.failure import STOPPING
 from rich.text import Text

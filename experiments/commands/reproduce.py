@@ -14,7 +14,7 @@ from faultline.experiments.commands.output import (
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.screen import Screen
-from faultline.experiments.studies import all_studies, load_study
+from faultline.experiments.studies.catalogue import all_studies, load_study
 
 if TYPE_CHECKING:
     from faultline.experiments.studies.base import Study

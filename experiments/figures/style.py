@@ -12,6 +12,7 @@ from math import log10
 from pathlib import Path
 from typing import Any
 
+import faultline.experiments.figures.safe_matplotlib  # noqa: F401 - before Matplotlib
 import matplotlib as mpl
 import numpy as np
 import pandas as pd

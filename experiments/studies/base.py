@@ -26,6 +26,7 @@ from itertools import cycle
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal
 
+import faultline.experiments.figures.safe_matplotlib  # noqa: F401 - before Matplotlib
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity

@@ -12,7 +12,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.experiments.plugins.scheme_package import write_scheme_package
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Move
 from faultline.strategies.interface.scheme import Continue, Hit, StrategyOptions, WipeOut

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.studies import load_study
+from faultline.experiments.studies.catalogue import load_study
 from faultline.experiments.studies.claims import NO_ROW
 
 from tests.child_processes import run_python

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.studies import all_studies
+from faultline.experiments.studies.catalogue import all_studies
 from faultline.platforms.preset_library import preset_names
 
 from tests.experiments.command_line import Cli

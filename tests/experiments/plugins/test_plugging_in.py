@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.experiments.plugins.scheme_package import write_scheme_package
 from faultline.strategies.plugins.guarding import is_foreign
 
 from tests.child_processes import output_of_python

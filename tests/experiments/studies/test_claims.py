@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pandas as pd
 import pytest
 from faultline.experiments import studies
-from faultline.experiments.studies import all_studies, load_study
 from faultline.experiments.studies.base import Kind, Row
+from faultline.experiments.studies.catalogue import all_studies, load_study
 from faultline.experiments.studies.claims import (
     ELSEWHERE,
     NO_ROW,

@@ -17,8 +17,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies import all_studies, load_study
 from faultline.experiments.studies.base import Study, listed_rows, row_of
+from faultline.experiments.studies.catalogue import all_studies, load_study
 from faultline.experiments.studies.spare import study
 from faultline.experiments.studies.spare.cells import (
     cell_of,

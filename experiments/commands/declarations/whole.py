@@ -1,0 +1,74 @@
+"""The whole command line: the parser of all commands."""
+
+from __future__ import annotations
+
+import sys
+from argparse import SUPPRESS, Action, ArgumentParser
+from collections.abc import Sequence
+
+from faultline.experiments.commands.declarations import (
+    failures,
+    learn,
+    plan,
+    platform,
+    plot,
+    preparing,
+    reproduce,
+    run,
+    scenario,
+    sweep,
+)
+from faultline.experiments.commands.declarations.parsing import (
+    Parser,
+    add_common,
+    prepare_completion,
+)
+from faultline.experiments.streams import print_text
+
+
+def parser() -> Parser:
+    """Return the parser of the command line, with the commands in the order of ``--help``."""
+    whole = Parser(
+        prog="faultline",
+        description="Which fault-tolerance scheme trains this model soonest on this cluster?",
+    )
+    whole.add_argument("--version", action=_Version, help="print versions, and exit")
+    add_common(whole)
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for topic in (
+        run,
+        plan,
+        sweep,
+        plot,
+        reproduce,
+        scenario,
+        platform,
+        failures,
+        learn,
+        preparing,
+    ):
+        topic.declare(commands)
+    return whole
+
+
+def for_completion() -> Parser:
+    """Return the parser for ``shtab``, which writes the script by which a shell completes."""
+    whole = parser()
+    prepare_completion(whole)
+    return whole
+
+
+class _Version(Action):
+    """Prints the versions, which are looked up only on request."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=SUPPRESS, help=help)
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        from faultline.experiments.config.distribution import own_version
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        print_text(f"faultline {own_version()} (SimGrid {version('simgrid')}, Python {python})")
+        parser.exit()
