@@ -13,8 +13,9 @@ from typing import TypeVar
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import gpu_of_kind
-from faultline.platforms.spec import ClusterSpec, Gpu
+from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import spec_from_properties
+from faultline.platforms.spec_tables import Gpu
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")

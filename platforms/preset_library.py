@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from faultline.platforms.errors import PlatformError, nearest
-from faultline.platforms.spec import ClusterSpec, Gpu
+from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import read_toml, spec_from_mapping, with_overrides
+from faultline.platforms.spec_tables import Gpu
 
 _DIRECTORY = Path(__file__).parent / "presets"
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from faultline.platforms.errors import KeyedError
-
-if TYPE_CHECKING:
-    from faultline.platforms.spec import ClusterSpec
-
+from faultline.platforms.spec_tables import ClusterTables
 
 _MOST_GPUS = 200_000
 """A file of this number of GPU hosts has 250 MB; more hosts exhaust the memory."""
@@ -17,7 +12,7 @@ _MOST_GPUS_WITH_ROUTES = 256
 """Limit if each pair of GPUs has its own route: the file has 25 MB and grows quadratically."""
 
 
-def check(spec: ClusterSpec) -> None:
+def check(spec: ClusterTables) -> None:
     """Check the rules between keys, after each key was checked on its own."""
     if spec.plane is not None:
         _plane(spec, spec.plane.cluster_gpus)
@@ -32,7 +27,7 @@ def check(spec: ClusterSpec) -> None:
     _spines(spec)
 
 
-def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
+def _plane(spec: ClusterTables, cluster_gpus: int) -> None:
     groups = spec.scale_up.domains
     if spec.plane and spec.plane.domain_gpus and spec.scale_up.bandwidth_bytes_per_s is None:
         raise KeyedError(
@@ -56,7 +51,7 @@ def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
         )
 
 
-def _domain(spec: ClusterSpec) -> None:
+def _domain(spec: ClusterTables) -> None:
     up, nic = spec.scale_up, spec.nic
     if up.gpus_per_domain > 1:
         if up.bandwidth_bytes_per_s is None:
@@ -86,7 +81,7 @@ def _domain(spec: ClusterSpec) -> None:
         )
 
 
-def _adapters(spec: ClusterSpec) -> None:
+def _adapters(spec: ClusterTables) -> None:
     nic, out = spec.nic, spec.scale_out
     if nic.gpus_per_nic > 1:
         if nic.per_gpu > 1:
@@ -110,7 +105,7 @@ def _adapters(spec: ClusterSpec) -> None:
         )
 
 
-def _levels(spec: ClusterSpec) -> None:
+def _levels(spec: ClusterTables) -> None:
     out = spec.scale_out
     if len(out.oversubscription) != out.levels - 1:
         raise KeyedError(
@@ -127,7 +122,7 @@ def _levels(spec: ClusterSpec) -> None:
         )
 
 
-def _spines(spec: ClusterSpec) -> None:
+def _spines(spec: ClusterTables) -> None:
     out = spec.scale_out
     if out.spines is None:
         if out.keeps_flows_on_one_spine:

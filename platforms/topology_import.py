@@ -20,7 +20,8 @@ from pathlib import Path
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset
-from faultline.platforms.spec import GENERATIONS, ClusterSpec
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_tables import GENERATIONS
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES
 from faultline.platforms.xml_tree import Element, Listed, parse_xml

@@ -28,7 +28,8 @@ from faultline.simulator.workload.transformer import WorkloadError
 if TYPE_CHECKING:
     from faultline.experiments.config.scenario import Scenario
     from faultline.platforms.platform_data import Platform
-    from faultline.platforms.spec import ClusterSpec, Gpu
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.platforms.spec_tables import Gpu
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
     from faultline.strategies.interface.rerouted_schedule import SplitBackward

@@ -33,7 +33,8 @@ from faultline.simulator.timing.cache_folder import (
 if TYPE_CHECKING:
     # Functions import these on first use: most runs need none of them.
     from faultline.platforms.platform_data import Platform
-    from faultline.platforms.spec import ClusterSpec, Gpu
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.platforms.spec_tables import Gpu
     from faultline.platforms.symmetry import Symmetry
     from faultline.simulator.simgrid.traffic import Traffic
 

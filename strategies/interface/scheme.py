@@ -15,155 +15,32 @@ component: ``on_hit`` before ``on_failures``, and ``on_repair`` after the repair
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import inf
-from types import MappingProxyType
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.interface.job_shape import JobShape
-from faultline.strategies.interface.recovery import (
-    RESTART,
-    RESTART_AS_IS,
-    SHRINK,
-    Mirror,
-    Recovery,
-    RecoveryKind,
-)
-from faultline.strategies.interface.step_shares import Pipeline
+from faultline.strategies.interface.plan import StepPlan, Task, remaining_members
+from faultline.strategies.interface.recovery import RESTART, RESTART_AS_IS, Recovery, RecoveryKind
+from faultline.strategies.interface.verdict import Continue, Hit, Verdict, WipeOut
 from faultline.strategies.theory.checkpoint_period import Costs, best_period_s
 from faultline.strategies.theory.wipe_out import Predictable
 from pydantic import BaseModel, ConfigDict
 
-
-class Task(NamedTuple):
-    """A stage of a group and the node of the group that computes it, by their numbers."""
-
-    group: int
-    stage: int
-    node: int
-
-
-class StepPlan(NamedTuple):
-    """The work of the next steps, until a failure changes it.
-
-    Attributes
-    ----------
-    members : tuple of int
-        Groups in the communicator, in ascending order.
-    stacks : int
-        Stacks that each member computes before the all-reduce.
-    stack_size : int
-        Shard types in a stack, which are computed together as one larger batch.
-    pace : float
-        Compute time of the slowest member over that of a healthy one. The others wait for it.
-    batch_share : float
-        Share of a full batch that the members train in a step.
-    power : float
-        Mean power of all the job's GPUs while they compute, over their rating.
-    approximate : tuple of Task
-        Stages whose gradients are approximate, with the nodes that compute them.
-    stages : int
-        Stages of a group.
-    idle : tuple of int
-        Members that train nothing of the batch, in ascending order.
-    pipelines : tuple of Pipeline
-        Work of the members that differ from an undisturbed step, by group in ascending order. If
-        steps are simulated on the platform, it determines their time instead of `pace`.
-    mirrors : tuple of Mirror
-        State that members send to each other between steps.
-    """
-
-    members: tuple[int, ...]
-    stacks: int
-    stack_size: int = 1
-    pace: float = 1.0
-    batch_share: float = 1.0
-    power: float = 1.0
-    approximate: tuple[Task, ...] = ()
-    stages: int = 1
-    idle: tuple[int, ...] = ()
-    pipelines: tuple[Pipeline, ...] = ()
-    mirrors: tuple[Mirror, ...] = ()
-
-    @property
-    def all_but_members(self) -> tuple[object, ...]:
-        """All fields of the plan except its members."""
-        return self[1:]
-
-    @property
-    def approximate_share(self) -> float:
-        """Share of the stages' gradients that are approximate."""
-        if not self.approximate:
-            return 0.0
-        return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
-
-
-class Hit(NamedTuple):
-    """The broken GPUs of one group after a failure.
-
-    Attributes
-    ----------
-    group : int
-        The group.
-    first_gpu, last_gpu : int
-        The first and last broken GPU, by their numbers in the group, from 0.
-    gpus_per_group : int
-        GPUs of the whole group.
-    """
-
-    group: int
-    first_gpu: int
-    last_gpu: int
-    gpus_per_group: int
-
-
-def remaining_members(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
-    """Return the members without the dropped ones, in ascending order."""
-    for group in dropped:
-        index = bisect_left(members, group)
-        members = members[:index] + members[index + 1 :]
-    return members
-
-
-_NO_PATCH: Mapping[int, int] = MappingProxyType({})
-
-
-class Continue(NamedTuple):
-    """The step can be completed without a restart.
-
-    Attributes
-    ----------
-    dropped : tuple of int
-        Members that leave the communicator.
-    patch : mapping of int to int
-        Stacks that each group has to compute before the all-reduce is repeated; empty if no work of
-        the step was lost.
-    moved_types : int
-        Shard types that moved to another place.
-    carried_on : tuple of int
-        Missing members that stay and continue with their remaining hardware.
-    recovery : Recovery or None
-        The recovery before the job continues; None without an interruption.
-    """
-
-    dropped: tuple[int, ...]
-    patch: Mapping[int, int] = _NO_PATCH
-    moved_types: int = 0
-    carried_on: tuple[int, ...] = ()
-    recovery: Recovery | None = SHRINK
-
-
-@dataclass(frozen=True, slots=True)
-class WipeOut:
-    """Work of the step is permanently lost: the job must restart from the last checkpoint."""
-
-    missing: tuple[int, ...]
-
-
-Verdict = Continue | WipeOut
+__all__ = (
+    "Continue",
+    "Hit",
+    "Need",
+    "StepPlan",
+    "Strategy",
+    "StrategyOptions",
+    "Task",
+    "Verdict",
+    "WipeOut",
+    "remaining_members",
+)
+"""All that the author of a scheme imports."""
 
 
 Need = Literal["layout", "standbys"]
