@@ -337,7 +337,7 @@ def with_memories(path: Path) -> Path:
 
 @partial(once_per_file, kept=2)
 def _text_with_memories(path: Path) -> str:
-    from faultline.platforms.xml_writer import with_memory_doors
+    from faultline.platforms.memory_doors import with_memory_doors
 
     platform = platform_at(path)
     assert platform.spec is not None, "measurements need a spec"

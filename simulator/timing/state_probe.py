@@ -23,9 +23,10 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.memory_doors import with_memory_doors
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.xml_writer import with_memory_doors, xml_text
+from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid.state_transfers import (
     Layout,
     StateTransfers,
