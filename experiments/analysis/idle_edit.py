@@ -36,8 +36,8 @@ def why_idle_edit(
         if name in before.links and link != before.links[name]
     }
     if edited:
-        path, simulated = platform_file(scenario), is_simulated(scenario)
-        traffic = simulated_traffic(scenario, path, simulated=simulated)
+        path = platform_file(scenario)
+        traffic = simulated_traffic(scenario, path)
         with explaining_aborts(path):
             uses = link_use(path, traffic, edited)
         for phase, use in uses.items():

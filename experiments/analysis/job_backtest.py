@@ -24,7 +24,6 @@ from faultline.experiments.analysis.learned_job import learned_job
 from faultline.experiments.config.logs.goodput_log import GoodputLog
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.job.sampled_job import with_values
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.accounting.timeline import Event
 from numpy.typing import NDArray
@@ -173,7 +172,7 @@ def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> G
         "job.time_limit_s": span_s + _AHEAD * mean_s,
     }
     events: list[Event] = []
-    job = resolve(with_values(scenario, values))
+    job = resolve(scenario.change(values))
     record = run(job, number, "replay", events.append, records_steps=False)
     log = lives_of(events, float(record["time_s"]))
     # The window begins with a start, as the second part of a log does.

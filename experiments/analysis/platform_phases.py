@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from faultline.experiments.analysis.idle_edit import why_idle_edit
-from faultline.experiments.config.model_numbers import cluster_file, platform_at
+from faultline.experiments.config.cluster import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario, scenario_from
 from faultline.experiments.job.platform_files import platform_file
@@ -64,13 +64,13 @@ def compare_platforms(before: str, after: str, job: str | None, settings: list[s
         scenario = scenario_from(tables, "platform diff")
     else:
         scenario = command_scenario(job, [*settings, f"platform.file={before!r}"])
-    old, new = _phases_of(scenario), _phases_of(scenario.with_({"platform.file": after}))
+    old, new = _phases_of(scenario), _phases_of(scenario.change({"platform.file": after}))
     phases = tuple(
         PhaseChange(name, before_s, new[name][0], source)
         for name, (before_s, source) in old.items()
         if name in new and (before_s or new[name][0])
     )
-    edited = scenario.with_({"platform.file": after})
+    edited = scenario.change({"platform.file": after})
     earlier, later = (platform_at(platform_file(each)) for each in (scenario, edited))
     differences = tuple(platform_differences(later, earlier, before))
     reasons: tuple[str, ...] = ()

@@ -22,8 +22,8 @@ from faultline.experiments.commands.output import (
     waiting,
     write_output,
 )
+from faultline.experiments.config.cluster import cluster_file, naming_gpus
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import cluster_file, naming_gpus
 from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
 from faultline.platforms.errors import PlatformError, nearest

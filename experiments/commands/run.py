@@ -20,9 +20,9 @@ from faultline.experiments.commands.output import (
     waiting,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.config.model_numbers import assumed_of_step
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario
+from faultline.experiments.job.workload import assumed_of_step
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.screen import Screen, text_column

@@ -1,161 +1,33 @@
-"""The cluster that ``platform.file`` names, and the numbers of a job that follow from a model."""
+"""The numbers of a job that follow from its model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from math import ceil, isclose
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faultline.experiments.config.cluster import (
+    cluster_file,
+    cluster_of,
+    gpu_of_cluster,
+    platform_at,
+    spec_of_cluster,
+)
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
-from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable, PlatformTable
-from faultline.platforms.files import read_file
-from faultline.platforms.preset_library import (
-    GPU_KINDS,
-    gpu_of_kind,
-    load_preset,
-    preset_names,
-)
-from faultline.platforms.units import SIZE, SPEED, format_quantity
+from faultline.experiments.config.tables.job import MOST_STEPS, JobTable, ModelTable, PlatformTable
+from faultline.platforms.preset_library import GPU_KINDS
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
 from faultline.simulator.workload.transformer import WorkloadError
 
 if TYPE_CHECKING:
-    from faultline.experiments.config.scenario import Scenario
-    from faultline.platforms.platform_data import Platform
-    from faultline.platforms.spec import ClusterSpec
     from faultline.platforms.spec_tables import Gpu
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
     from faultline.strategies.interface.rerouted_schedule import SplitBackward
-
-
-def cluster_file(name: str, place: str = "") -> Path:
-    """Return the path of a platform XML that is no shipped cluster.
-
-    Raises UserError if there is no such file; by default, `place` is the key of a scenario.
-    """
-    path = Path(name)
-    if not path.is_file():
-        raise UserError(
-            f"{place or f'platform.file = {name!r}'}: no such file; name a platform XML or a "
-            f"shipped cluster ({', '.join(preset_names())})"
-        )
-    return path
-
-
-def cluster_of(table: PlatformTable, model: ModelTable) -> str:
-    """Return the cluster of a scenario: its ``platform.file``, or a copy that names the GPUs.
-
-    Raises UserError or PlatformError if ``platform.gpu_hosts`` or ``model.gpu`` does not fit the
-    file.
-    """
-    name = table.file
-    if table.gpu_hosts is None and model.gpu is None:
-        return name
-    if name not in preset_names():
-        return str(naming_gpus(cluster_file(name), table.gpu_hosts, model.gpu))
-    if table.gpu_hosts is not None:
-        raise UserError(
-            f"platform.gpu_hosts = {table.gpu_hosts!r}: {name} is a shipped cluster, whose "
-            "GPUs are known; leave the key out"
-        )
-    if model.gpu is not None:
-        _check_gpu(model.gpu, _preset(name).gpu, name)
-    return name
-
-
-def _check_gpu(kind: str, described: Gpu, platform: str) -> None:
-    """Raise UserError if a platform describes another GPU than the scenario."""
-    named = gpu_of_kind(kind)
-    if named != described:
-        raise UserError(
-            f'model.gpu = "{kind}": {platform} describes its GPU as {_gpu_text(described)}, not as '
-            f"{_gpu_text(named)}; leave model.gpu out, or name another platform"
-        )
-
-
-def _gpu_text(gpu: Gpu) -> str:
-    speed = format_quantity(gpu.speed_flop_per_s, SPEED)
-    return f"{gpu.name} of {speed} and {format_quantity(gpu.memory_bytes, SIZE)}"
-
-
-def naming_gpus(path: Path, gpu_hosts: str | None, gpu_kind: str | None = None) -> Path:
-    """Return a copy of a platform XML in the cache that names its GPU hosts, and their kind.
-
-    `gpu_hosts` is a shell pattern of their names. A file that describes these GPUs needs no copy.
-    """
-    status = path.stat()
-    return _copy_naming_gpus(path, gpu_hosts, gpu_kind, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=8)
-def _copy_naming_gpus(
-    path: Path, gpu_hosts: str | None, gpu_kind: str | None, _changed_ns: int, _size_bytes: int
-) -> Path:
-    from faultline.platforms.foreign_reader import with_gpus
-    from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
-    from faultline.simulator.timing.cache_folder import platform_in_cache
-
-    # Mistakes are those of the file, not of the copy.
-    platform = read_platform(path, gpu_hosts)
-    if gpu_kind is not None and platform.gpu is not None:
-        _check_gpu(gpu_kind, platform.gpu, str(path))
-        if gpu_hosts is None:
-            return path
-    content = read_file(path, LARGEST_BYTES)
-    return platform_in_cache(with_gpus(content, str(path), gpu_hosts, gpu_kind))
-
-
-def spec_of_cluster(name: str) -> ClusterSpec | None:
-    """Return the spec of a cluster; None for an XML that keeps none.
-
-    Raises UserError or PlatformError if there is no such platform, or it is broken.
-    """
-    return _preset(name) if name in preset_names() else platform_at(cluster_file(name)).spec
-
-
-def gpu_of_cluster(name: str) -> Gpu | None:
-    """Return the kind of a cluster's GPUs; None for an XML that names none.
-
-    Raises UserError or PlatformError if there is no such platform, or it is broken.
-    """
-    return _preset(name).gpu if name in preset_names() else platform_at(cluster_file(name)).gpu
-
-
-def gpus_of_cluster(name: str) -> int:
-    """Return the number of GPUs that a cluster represents.
-
-    Raises UserError or PlatformError if there is no such platform, or it is broken.
-    """
-    if name not in preset_names():
-        platform = platform_at(cluster_file(name))
-        return len(platform.gpus) * platform.gpus_per_rank
-    spec = _preset(name)
-    return spec.plane.cluster_gpus if spec.plane else spec.gpus
-
-
-def platform_at(path: Path) -> Platform:
-    """Read a platform; one that has not changed is kept, since a large one takes a second."""
-    status = path.stat()
-    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=32)
-def _preset(name: str) -> ClusterSpec:
-    return load_preset(name)
-
-
-@lru_cache(maxsize=8)
-def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
-    from faultline.platforms.xml_reader import read_platform
-
-    return read_platform(path)
 
 
 _PRECISION = Precision(gradient_bytes=2.0)
@@ -183,22 +55,20 @@ def numbers_of_model(
     return numbers
 
 
-def tokens_of_step(scenario: Scenario) -> int:
-    """Return the tokens that a step trains on, by the layout of the model."""
-    model = scenario.model
-    sequences = scenario.job.groups * model.micro_batches * model.micro_batch_sequences
+def tokens_of_step(groups: int, model: ModelTable) -> int:
+    """Return the tokens that a step of a job trains on, by the layout of the model."""
+    sequences = groups * model.micro_batches * model.micro_batch_sequences
     # A transformer of stated dimensions may be invalid, which has no effect without a model.
     known = KNOWN_MODELS.get(model.name, model)
     return sequences * known.sequence_tokens
 
 
-def steps_of_tokens(scenario: Scenario) -> int:
+def steps_of_tokens(job: JobTable, model: ModelTable, stated: Mapping[str, Any]) -> int:
     """Return the steps for ``job.tokens``, rounded up.
 
-    Raises UserError if the scenario does not state the tokens of a step, if it states another
+    Raises UserError if the `stated` tables do not state the tokens of a step, if they state another
     number of steps, or if they are more than a job may have.
     """
-    job, model, stated = scenario.job, scenario.model, scenario.stated()
     assert job.tokens is not None
     open_keys = {"micro_batches", "sequence_tokens"} - model.model_fields_set
     if model.name == "stated" and open_keys:
@@ -206,7 +76,7 @@ def steps_of_tokens(scenario: Scenario) -> int:
             f"job.tokens = {job.tokens:g}: the tokens of a step are unknown; state "
             f"{' and '.join(f'model.{name}' for name in sorted(open_keys))}, or job.steps instead"
         )
-    step_tokens = tokens_of_step(scenario)
+    step_tokens = tokens_of_step(job.groups, model)
     steps = ceil(job.tokens / step_tokens)
     if steps > MOST_STEPS:
         raise UserError(
@@ -285,43 +155,6 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
         matmul_precision=table.matmul_precision,
         split=split_of(table),
     )
-
-
-def assumed_of_step(scenario: Scenario) -> dict[str, int]:
-    """Return unstated keys that decide the step time of a pipeline, with their defaults."""
-    model = scenario.model
-    if model.name == "stated" or scenario.times.compute_s is not None or model.pipeline == 1:
-        return {}
-    keys = ("virtual_stages", "micro_batch_sequences")
-    return {
-        f"model.{key}": getattr(model, key) for key in keys if key not in model.model_fields_set
-    }
-
-
-def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
-    """Return the MFU of a step: its model FLOP over those of the GPUs at their dense peaks.
-
-    The job has the first GPUs of a platform XML, which may differ. Recomputed activations do not
-    count (Chowdhery et al. 2022, PaLM, appendix B). None if the scenario names no model.
-    """
-    table = scenario.model
-    if table.name == "stated" or step_s <= 0.0:
-        return None
-    from faultline.simulator.workload.transformer import training_flop_per_token
-
-    job = parallel_job(table, scenario.job.groups)
-    sequences = job.micro_batches * job.micro_batch_sequences * scenario.job.groups
-    flop = training_flop_per_token(job.model) * job.model.sequence_tokens * sequences
-    return flop / (step_s * _mean_peak_flop_per_s(scenario, job.layout.gpus) * job.layout.gpus)
-
-
-def _mean_peak_flop_per_s(scenario: Scenario, gpus: int) -> float:
-    """Return the mean dense peak of the first GPUs of a scenario's platform."""
-    name = cluster_of(scenario.platform, scenario.model)
-    if name in preset_names():
-        return _preset(name).gpu.speed_flop_per_s
-    peaks = [gpu.speed_flop_per_s for gpu in platform_at(cluster_file(name)).gpus[:gpus]]
-    return sum(peaks) / len(peaks)
 
 
 class _Hardware(NamedTuple):

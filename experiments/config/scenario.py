@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from faultline.experiments.config.cluster import cluster_of, gpus_of_cluster
 from faultline.experiments.config.errors import FORMULA, UserError, and_more, quote
 from faultline.experiments.config.keys import (
     mistakes_in,
@@ -17,16 +18,10 @@ from faultline.experiments.config.keys import (
     set_keys,
     with_numbers,
 )
-from faultline.experiments.config.model_numbers import (
-    cluster_of,
-    gpus_of_cluster,
-    numbers_of_model,
-    steps_of_tokens,
-)
+from faultline.experiments.config.model_numbers import numbers_of_model, steps_of_tokens
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable
 from faultline.experiments.config.tables.phases import (
-    ASSUMED_COMPUTE_S,
     AllReduceTable,
     CheckpointTable,
     DetectionTable,
@@ -119,7 +114,7 @@ class Scenario(Table):
             raise ValueError("is a formula to a spreadsheet; begin it with a letter")
         return name
 
-    def with_(self, changes: Mapping[str, object]) -> Scenario:
+    def change(self, changes: Mapping[str, object]) -> Scenario:
         """Return the scenario with other values, as if its file had stated them.
 
         Keys that are not stated stay open: times are derived, and the numbers of a model computed,
@@ -147,27 +142,6 @@ class Scenario(Table):
             raise UserError(first.describe() + and_more(len(others))) from error
         return scenario.completed()
 
-    def under(
-        self,
-        scheme: str,
-        protection: str,
-        redundancy: int | None = None,
-        rejoin_when: Rejoin | None = None,
-    ) -> Scenario:
-        """Return the scenario under another scheme and protection.
-
-        `rejoin_when` is the moment at which dropped groups return; by default as stated, or as in
-        the source of the scheme.
-        """
-        strategy = self.strategy.model_copy(update={"name": scheme, "redundancy": redundancy})
-        kept = self.protection.model_copy(update={"name": protection})
-        when = rejoin_when or self._rejoin_when(scheme)
-        rejoin = self.rejoin.model_copy(update={"when": when})
-        if rejoin_when is None and "when" not in self.rejoin.model_fields_set:
-            rejoin.model_fields_set.discard("when")
-        tables = {"strategy": strategy, "protection": kept, "rejoin": rejoin}
-        return self.model_copy(update=tables)
-
     def _rejoin_when(self, scheme: str) -> Rejoin:
         """Return when dropped groups return: as stated, else as in the source of the scheme."""
         if "when" in self.rejoin.model_fields_set:
@@ -183,12 +157,6 @@ class Scenario(Table):
             times.checkpoint_write_s is None,
             times.checkpoint_load_s is None and reads,
         )
-
-    @property
-    def compute_s(self) -> float:
-        """Time a group computes one shard type, in seconds, unless it is simulated."""
-        stated_s = self.times.compute_s
-        return ASSUMED_COMPUTE_S if stated_s is None else stated_s
 
     def stated(self) -> dict[str, Any]:
         """Return the stated tables: without defaults and without keys that follow from others."""
@@ -212,7 +180,7 @@ class Scenario(Table):
                 f"set job.gpus to {job.groups:,} or more, or job.groups to less"
             )
         if job.tokens is not None:
-            numbers["job", "steps"] = steps_of_tokens(self)
+            numbers["job", "steps"] = steps_of_tokens(job, self.model, stated)
         if self._rejoin_when(self.strategy.name) != self.rejoin.when:
             numbers["rejoin", "when"] = self._rejoin_when(self.strategy.name)
         if not numbers:

@@ -188,7 +188,7 @@ def load_scenario(
     name_or_path : str
         The name of a shipped scenario, or a TOML file.
     changes : mapping of str to value, or iterable of str
-        Values by their dotted keys, as for `Scenario.with_`; or ``key=value`` as on the command
+        Values by their dotted keys, as for `Scenario.change`; or ``key=value`` as on the command
         line, with values as in TOML, where quotes may be left out.
 
     Raises

@@ -89,7 +89,7 @@ def _with_times(scenario: Scenario) -> Scenario:
             f"snapshot_{name}": getattr(scenario.times, f"snapshot_{name}") is None
             for name in SNAPSHOT_TIMES
         }
-    return scenario.with_({f"times.{name}": _NO_TIME_S for name in is_open if is_open[name]})
+    return scenario.change({f"times.{name}": _NO_TIME_S for name in is_open if is_open[name]})
 
 
 def _check_place(scenario: Scenario) -> None:

@@ -380,7 +380,7 @@ def _costs(resolved: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
     if not scheme.checkpoint_waits:
         # The writer's delay is partly hidden by the wait for the slowest group.
         slowest = float(largest_of_normals([job.groups])[0]) * resolved.jitter
-        save_s = max(0.0, save_s - slowest * resolved.scenario.compute_s * scheme.redundancy)
+        save_s = max(0.0, save_s - slowest * resolved.compute_s * scheme.redundancy)
     protected = resolved.protected
     if protected.protection.peers is None:
         restart_s += durations.load_s

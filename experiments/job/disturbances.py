@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faultline.experiments.config.model_numbers import platform_at
+from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout, network_outages
 from faultline.experiments.job.job_shape import job_shape
@@ -25,6 +25,7 @@ from faultline.experiments.job.step_times import (
     reduced_by_members,
     simulated_time,
 )
+from faultline.experiments.job.workload import Workload
 from faultline.simulator.failures.failure import (
     NETWORK,
     OF_ONE_GPU,
@@ -67,15 +68,15 @@ def disturbances(
     scenario: Scenario,
     failures: FailureModel,
     all_reduce_s: AllReduceTime,
-    step: StepTime | None,
+    workload: Workload,
     on_network: bool,
     seed: int,
 ) -> Disturbances | None:
     """Return the failures of a job that stop nothing; None if there are none.
 
-    `step` is the undisturbed step, if steps are simulated on the platform. Messages of steps may be
-    simulated `on_network` too if steps are not.
+    Messages of steps may be simulated `on_network` even if the steps of the `workload` are not.
     """
+    step = workload.step
     sources: list[Callable[[], Iterator[Failure]]] = []
     causes: tuple[str, ...] = ()
     if isinstance(failures, FailureSequence) and failures.disturbance_causes:
@@ -96,7 +97,7 @@ def disturbances(
         stages = scenario.model.pipeline
         effects = StatedEffects(all_reduce_s, scenario.job.groups, around, stages)
         if on_network:
-            effects = MeasuredEffects(effects, reduced_by_members(scenario))
+            effects = MeasuredEffects(effects, reduced_by_members(scenario, workload.compute_s))
     else:
         effects = SimulatedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
     return Disturbances(partial(_in_order, tuple(sources)), effects, causes)

@@ -23,9 +23,8 @@ from faultline.experiments.job.step_times import (
     measures_compute,
     reduced_by_members,
     simulated_traffic,
-    step_time_of,
-    with_compute,
 )
+from faultline.experiments.job.workload import Workload, workload_of
 from faultline.simulator.job.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job.job import Durations
 from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPrices
@@ -38,16 +37,18 @@ if TYPE_CHECKING:
     from faultline.simulator.timing.simulated_times import SimulatedMoves
 
 
-def durations_of(scenario: Scenario) -> Durations:
-    """Return the times of the job's phases, measured if the scenario requests it."""
-    scenario = with_compute(scenario)
+def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durations:
+    """Return the times of the job's phases, measured if the scenario requests it.
+
+    `workload` is the result of `workload_of`, if it is known.
+    """
+    workload = workload or workload_of(scenario)
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
     save_s, load_s = times.checkpoint_write_s, times.checkpoint_load_s or 0.0
     storage, rings = None, None
-    step = step_time_of(scenario) if measured.all_reduce else None
-    if step is not None:
-        all_reduce_s = step.sync_time(groups, scenario.model.context)
+    if measured.all_reduce and workload.step is not None:
+        all_reduce_s = workload.step.sync_time(groups, scenario.model.context)
     elif times.all_reduce_s is not None:
         all_reduce_s = ConstantTime(times.all_reduce_s)
     elif times.all_reduce_per_group_s is not None:
@@ -62,7 +63,7 @@ def durations_of(scenario: Scenario) -> Durations:
         if all_reduce_s is None:
             all_reduce_s = probed.ring_time()
             if probed.rings_are_uneven:
-                rings = reduced_by_members(scenario)
+                rings = reduced_by_members(scenario, workload.compute_s)
         if measured.checkpoint:
             save_s = probed.save_s
         if measured.load:
@@ -76,9 +77,7 @@ def durations_of(scenario: Scenario) -> Durations:
     written_beside = None
     if measured.checkpoint and scenario.protection.name != Storage.name:
         # In the background, the write and the steps slow each other down.
-        written_beside = write_beside(
-            scenario, platform_file(scenario), simulated=is_simulated(scenario)
-        )
+        written_beside = write_beside(scenario, platform_file(scenario))
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
     return Durations(
@@ -94,19 +93,19 @@ def durations_of(scenario: Scenario) -> Durations:
 
 
 def write_beside(
-    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, simulated: bool
+    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = ()
 ) -> WriteBesideSteps | None:
     """Return the mutual slowdown of a snapshot and steps; None if they share no link.
 
-    Steps, which may be `simulated`, use no links if the all-reduce is not measured. `snapshot` has
-    the flows to the memories of hosts. Without any, a group writes a checkpoint to storage.
+    Steps use no links if the all-reduce is not measured. `snapshot` has the flows to the memories
+    of hosts. Without any, a group writes a checkpoint to storage.
     """
     if not scenario.measured.all_reduce:
         return None
     from faultline.simulator.timing.write_probe import write_beside_steps
 
     with explaining_aborts(path):
-        traffic = simulated_traffic(scenario, path, snapshot, simulated=simulated)
+        traffic = simulated_traffic(scenario, path, snapshot)
         slowdown = write_beside_steps(path, traffic, job_layout(scenario))
     return slowdown if slowdown.shares_links else None
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from faultline.experiments.config.model_numbers import (
-    memory_of,
-    parallel_job,
-    split_of,
-)
+from faultline.experiments.config.model_numbers import memory_of, parallel_job, split_of
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import gpu_of
 from faultline.simulator.workload.known_models import KNOWN_MODELS

@@ -8,8 +8,7 @@ from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import (
+from faultline.experiments.config.cluster import (
     cluster_file,
     cluster_of,
     gpu_of_cluster,
@@ -17,6 +16,7 @@ from faultline.experiments.config.model_numbers import (
     platform_at,
     spec_of_cluster,
 )
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_text

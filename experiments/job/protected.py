@@ -7,8 +7,8 @@ from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.durations import write_beside
@@ -25,6 +25,7 @@ from faultline.experiments.job.platform_files import (
     state_bytes,
     with_memories,
 )
+from faultline.experiments.job.step_times import is_simulated
 from faultline.simulator.job.durations import SyncTime
 from faultline.simulator.job.job import Durations
 from faultline.simulator.simgrid.state_transfers import (
@@ -133,15 +134,15 @@ class Protected:
         return replace(costs, save_s=self.snapshot_cost.stall_s, restart_s=costs.restart_s + load_s)
 
 
-def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False) -> Protected:
-    """Return the protection of a job with a known compute time.
+def protect(scenario: Scenario, durations: Durations, compute_s: float) -> Protected:
+    """Return the protection of a job with a known compute time, in seconds.
 
     A StrategyError or UserError refuses a job that is too small for the protection, a platform that
-    lacks a necessary number, and a node with too little memory. Steps may be `simulated`.
+    lacks a necessary number, and a node with too little memory.
     """
     table = scenario.protection
     chosen = protection_class(table.name)
-    protection = chosen(protected_job(scenario), table.options())
+    protection = chosen(protected_job(scenario, compute_s), table.options())
     nothing_s = (0.0,) * 8
     if chosen is Storage:
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
@@ -162,7 +163,7 @@ def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False
             times = _with_gathering(times, scenario, durations, protection.job)
         flows_are_simulated = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
         if protection.copies_beside_steps and flows_are_simulated:
-            overlapped = _overlap(scenario, durations, transfers, times, simulated=simulated)
+            overlapped = _overlap(scenario, durations, transfers, times, compute_s)
     if "copy_s" in stated:
         stated["encode_s"] = 0.0  # The stated copy includes parity.
     times = replace(times, **stated)
@@ -175,21 +176,20 @@ def _overlap(
     durations: Durations,
     transfers: StateTransfers,
     times: StateTransferTimes,
-    *,
-    simulated: bool,
+    compute_s: float,
 ) -> Overlap | None:
     """Return the mutual slowdown of snapshots and steps; None if they never share a link."""
     least = LEAST_COMPUTE_FACTOR if scenario.job.compute_jitter else 1.0
-    compute_s = scenario.compute_s * least
-    if not simulated and times.copy_s + times.send_s <= compute_s:
+    shortest_s = compute_s * least
+    if not is_simulated(scenario) and times.copy_s + times.send_s <= shortest_s:
         # Snapshots end before the all-reduce, which alone uses links.
         return None
     path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
-    found = write_beside(scenario, path, flows, simulated=simulated)
-    if found is None or found.fits_into(compute_s):
+    found = write_beside(scenario, path, flows)
+    if found is None or found.fits_into(shortest_s):
         return None
-    course = found.course(scenario.compute_s, durations.all_reduce_s(scenario.job.groups))
+    course = found.course(compute_s, durations.all_reduce_s(scenario.job.groups))
     return Overlap(flows, path, found, course)
 
 
@@ -208,8 +208,11 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
         )
 
 
-def protected_job(scenario: Scenario) -> ProtectedJob:
-    """Return the parts of a scenario's job that protections use."""
+def protected_job(scenario: Scenario, compute_s: float) -> ProtectedJob:
+    """Return the parts of a scenario's job that protections use.
+
+    `compute_s` is the time in which a group computes one shard type, in seconds.
+    """
     layout, spec = job_layout(scenario), spec_of(scenario)
     of_group, of_node = layout.gpus_per_group, layout.gpus_per_host
     shorter, longer = sorted((of_group, of_node))
@@ -225,7 +228,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
         rows * per_group,
         of_node,
         state_bytes(scenario) / layout.gpus_per_group,
-        scenario.compute_s,
+        compute_s,
         shared_bytes(scenario) / layout.gpus_per_group,
         replicas_of(scenario),
         layout.gpus_per_host // of_node,

@@ -67,7 +67,7 @@ def explained_recoveries(
         if name != scenario.strategy.name:
             changes |= {"strategy.redundancy": None}
         try:
-            resolved = resolve(scenario.with_(changes))
+            resolved = resolve(scenario.change(changes))
             strategy = resolved.strategy()
         except (StrategyError, UserError) as error:
             yield f"{name}: {error}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import inf
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
@@ -47,9 +47,8 @@ from faultline.experiments.job.step_times import (
     jitter_of_passes,
     member_times,
     simulated_traffic,
-    step_time_of,
-    with_compute,
 )
+from faultline.experiments.job.workload import Source, Workload, workload_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.failures.trace import Trace
@@ -72,9 +71,6 @@ if TYPE_CHECKING:
     from faultline.simulator.job.durations import StepTime
 
 
-Source = Literal["stated", "derived", "measured"]
-
-
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
     """A scenario with every value filled in."""
@@ -83,12 +79,11 @@ class ResolvedJob:
     # Stated, or the best by the scheme's closed forms.
     redundancy: int
     interval_steps: int  # Steps between checkpoints on storage.
+    workload: Workload  # The work of a group in an undisturbed step.
     durations: Durations  # Stated, or measured on the platform.
     protected: Protected  # The protection of the state.
     # The scenario's failures, unless the caller replaces them.
     failures: FailureModel = field(compare=False, repr=False)
-    # The parts of an undisturbed step, if the platform determines them.
-    step: StepTime | None = None
     snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 without snapshots.
 
     @property
@@ -97,15 +92,25 @@ class ResolvedJob:
         return Rules(**{rule: value_at(self.scenario, path) for rule, path in _rules().items()})
 
     @property
+    def compute_s(self) -> float:
+        """Time in which a group computes one shard type, in seconds."""
+        return self.workload.compute_s
+
+    @property
+    def step(self) -> StepTime | None:
+        """The parts of an undisturbed step, if it is simulated on the platform."""
+        return self.workload.step
+
+    @property
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures and checkpoints, in seconds."""
-        job, compute_s = self.scenario.job, self.scenario.compute_s
-        return undisturbed_step_s(job, compute_s, self.durations, self.jitter)
+        job = self.scenario.job
+        return undisturbed_step_s(job, self.compute_s, self.durations, self.jitter)
 
     @property
     def jitter(self) -> float:
         """Standard deviation of the time of passes, as a share of it."""
-        return jitter_of_passes(self.scenario, simulated=self.step is not None)
+        return jitter_of_passes(self.scenario)
 
     @property
     def _replacement_s(self) -> float:
@@ -123,13 +128,10 @@ class ResolvedJob:
     def sources(self) -> dict[str, Source]:
         """The source of each phase's time: stated, derived, or measured by SimGrid."""
         times, measured = self.scenario.times, self.scenario.measured
-        compute: Source = "derived" if times.compute_s is None else "stated"
-        if times.compute_s is not None and "compute_s" not in times.model_fields_set:
-            compute = "measured"
         known = self.durations.recovery.stated_s
         kinds = strategy_class(self.scenario.strategy.name).recoveries
         return {
-            "compute": compute if self.step is None else "measured",
+            "compute": self.workload.source,
             "all_reduce": "measured" if measured.all_reduce else "stated",
             "checkpoint": "measured" if measured.checkpoint else "stated",
             "load": "measured" if measured.load else "stated",
@@ -151,7 +153,7 @@ class ResolvedJob:
             mtbf_s=self.failures.mtbf_s,
             save_s=durations.save_s,
             restart_s=self.restart_s + durations.load_s,
-            compute_s=self.scenario.compute_s,
+            compute_s=self.compute_s,
             all_reduce_s=durations.all_reduce_s(job.groups),
         )
 
@@ -174,8 +176,8 @@ class ResolvedJob:
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return the job with another number of steps and limit of simulated time."""
         limit_s = HUNDRED_YEARS_S if time_limit_s is None else time_limit_s
-        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
-        return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
+        changes = {"job.tokens": None, "job.steps": steps, "job.time_limit_s": limit_s}
+        return replace(self, scenario=self.scenario.change(changes))
 
     def strategy(self) -> Strategy:
         """Return the scheme in its first state; a StrategyError if the job cannot use it."""
@@ -203,7 +205,7 @@ class ResolvedJob:
         """Return the job for one seed."""
         table, usual_s = self.scenario.job, self.scenario.rejoin.repair_s
         due = self.checkpoint_policy()
-        detours = detour_times(self.scenario, self.step)
+        detours = detour_times(self.scenario, self.compute_s)
         writes = {}
         if self.durations.write_beside is not None:
             writes["storage"] = self.durations.write_beside
@@ -213,7 +215,7 @@ class ResolvedJob:
         work = Work(
             table.groups,
             table.steps,
-            self.scenario.compute_s,
+            self.compute_s,
             table.compute_jitter,
             LEAST_COMPUTE_FACTOR,
             Never() if self.protected.in_background else due,
@@ -234,7 +236,7 @@ class ResolvedJob:
                 self.scenario,
                 self.failures,
                 self.durations.all_reduce_s,
-                self.step,
+                self.workload,
                 detours is not None,
                 seed,
             ),
@@ -258,7 +260,7 @@ class ResolvedJob:
         from faultline.simulator.timing.simulated_courses import courses_of
 
         path = platform_file(self.scenario)
-        traffic = simulated_traffic(self.scenario, path, simulated=True)
+        traffic = simulated_traffic(self.scenario, path)
         return courses_of(path, traffic, job_layout(self.scenario))
 
     def _standby_lives(self, seed: int) -> Iterator[float]:
@@ -291,29 +293,28 @@ def resolve_runnable(scenario: Scenario) -> ResolvedJob:
 
 
 def open_job(
-    scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
+    scenario: Scenario,
+    known: Durations | None = None,
+    failures: FailureModel | None = None,
+    workload: Workload | None = None,
 ) -> tuple[ResolvedJob, Sequence[int]]:
     """Return a job without its redundancy and intervals, and the redundancies to choose from.
 
     The job has the first redundancy and interval 1; `choices.at_redundancy` changes them. `known`
-    is the result of `durations_of` for a scenario with equal durations; it is not measured again.
-    `failures` replace those of the scenario.
+    is the result of `durations_of` for a scenario with equal durations, and `workload` that of
+    `workload_of`; they are not measured again. `failures` replace those of the scenario.
     """
     check_platform(scenario)
-    scenario = with_compute(scenario)
-    step = step_time_of(scenario)
-    durations = known or durations_of(scenario)
-    if step is not None:
-        times = scenario.times.model_copy(update={"compute_s": step.passes_s})
-        scenario = scenario.model_copy(update={"times": times})
+    workload = workload or workload_of(scenario)
+    durations = known or durations_of(scenario, workload)
     failures = failures or failure_model(scenario)
     _check_possible(scenario, durations, failures)
     stated, scheme = scenario.strategy.redundancy, strategy_class(scenario.strategy.name)
     redundancies: Sequence[int] = [stated] if stated else ()
     if not redundancies:
         redundancies = scheme.redundancies(scenario.job.groups, scenario.strategy.options())
-    protected = protect(scenario, durations, simulated=step is not None)
-    resolved = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
+    protected = protect(scenario, durations, workload.compute_s)
+    resolved = ResolvedJob(scenario, redundancies[0], 1, workload, durations, protected, failures)
     return resolved, redundancies
 
 
@@ -402,9 +403,9 @@ def filled_in(resolved: ResolvedJob) -> Scenario:
     tables = scenario.model_dump()
     tables["strategy"]["redundancy"] = resolved.redundancy
     tables["checkpoint"]["interval_steps"] = resolved.interval_steps
-    if resolved.step is not None:
+    if resolved.workload.source == "measured" and resolved.step is None:
         # A stated compute time would lose the parts of a simulated step.
-        del tables["times"]["compute_s"]
+        tables["times"]["compute_s"] = resolved.compute_s
     shape = job_shape(scenario)
     tables["model"] |= {
         "stages_that_fit": shape.stages_that_fit or shape.stages,

@@ -71,7 +71,7 @@ def _outcomes(resolved: ResolvedJob) -> dict[str, str]:
     scenario, durations = resolved.scenario, resolved.durations
     groups, sources = scenario.job.groups, resolved.sources
     times = {
-        "compute_s": (sources["compute"], scenario.compute_s),
+        "compute_s": (sources["compute"], resolved.compute_s),
         "all_reduce_s": (sources["all_reduce"], durations.all_reduce_s(groups)),
         "checkpoint_write_s": (sources["checkpoint"], durations.save_s),
         "checkpoint_load_s": (sources["load"], durations.load_s),

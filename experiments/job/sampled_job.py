@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from faultline.experiments.config.keys import path_of, value_at
@@ -16,7 +15,6 @@ from faultline.experiments.config.priors import UncertainKey
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.uncertain import Prior
 from faultline.experiments.job.durations import recovery_prices
-from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from numpy.typing import NDArray
 
@@ -53,9 +51,12 @@ def at_sample(resolved: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob
     """
     values = values_under(sample, resolved.scenario.strategy.name)
     chosen = {**values, "strategy.redundancy": resolved.redundancy}
-    scenario = with_values(resolved.scenario, chosen)
+    scenario = resolved.scenario.change(fitting(resolved.scenario, chosen))
     recovery = recovery_prices(scenario, resolved.durations.save_s)
-    changed, _ = open_job(scenario, replace(resolved.durations, recovery=recovery))
+    known = replace(resolved.durations, recovery=recovery)
+    # A sample does not change what was measured.
+    workload = resolved.workload if scenario.times.compute_s is None else None
+    changed, _ = open_job(scenario, known, workload=workload)
     return chosen_as(changed, resolved)
 
 
@@ -78,28 +79,17 @@ def values_under(sample: Mapping[str, float], scheme: str) -> dict[str, float]:
     return values
 
 
-def with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
-    """Return a scenario with other values of some keys; whole numbers stay whole.
+def fitting(scenario: Scenario, values: Mapping[str, object]) -> dict[str, object]:
+    """Return the changes of a scenario by values of some keys; whole numbers stay whole.
 
     A mean time between failures scales the rates of a failure mix.
     """
-    changed: Any = scenario
+    changes = {
+        dotted: round(value)
+        if isinstance(value, float) and isinstance(value_at(scenario, path_of(dotted)), int)
+        else value
+        for dotted, value in values.items()
+    }
     if _MTBF in values and scenario.failures.model == "mix":
-        changed = _with(changed, ("failures", "rate"), "mtbf")
-    for dotted, value in values.items():
-        path = path_of(dotted)
-        changed = _with(changed, path, _whole_as(value_at(scenario, path), value))
-    assert isinstance(changed, Scenario)
-    failure_model(changed)
-    return changed
-
-
-def _whole_as(before: object, value: object) -> object:
-    """Return a value, rounded if it replaces a whole number."""
-    return round(value) if isinstance(before, int) and isinstance(value, float) else value
-
-
-def _with(table: Any, path: tuple[str, ...], value: object) -> Any:
-    first, *rest = path
-    inner = _with(getattr(table, first), tuple(rest), value) if rest else value
-    return table.model_copy(update={first: inner})
+        changes["failures.rate"] = "mtbf"
+    return changes

@@ -8,8 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import parallel_job, platform_at
+from faultline.experiments.config.model_numbers import parallel_job
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
     edited_platform,
@@ -41,7 +42,7 @@ _SIMULATE_VERSION = 14
 def is_simulated(scenario: Scenario) -> bool:
     """Return whether a scenario's step is simulated: it names a model and states no compute time.
 
-    Steps on a rail plane are not simulated; see `with_compute`.
+    Steps on a rail plane are not simulated; see `compute_beside_plane_s`.
     """
     return _lacks_compute(scenario) and not is_plane(spec_of(scenario))
 
@@ -59,16 +60,14 @@ _GROUPS_BESIDE = 2
 """Groups whose passes are simulated for a rail plane, on a separate platform of servers."""
 
 
-def with_compute(scenario: Scenario) -> Scenario:
-    """Return a scenario with the measured compute time of its step, if it is on a rail plane.
+def compute_beside_plane_s(scenario: Scenario) -> float:
+    """Measure the compute time of a step on a rail plane, in seconds.
 
     A plane lacks scale-up domains. So the passes of two groups, with their messages between tensor
     ranks and between stages, are simulated on servers of the same spec. The plane itself times the
     all-reduce of gradients. A UserError refuses gradients that hide behind the passes, and an
     edited XML: the servers follow from the spec in it.
     """
-    if not measures_compute(scenario):
-        return scenario
     from faultline.platforms.topology import servers_of
     from faultline.platforms.xml_writer import xml_text
     from faultline.simulator.pattern.placed_step import PlacedStep
@@ -94,9 +93,7 @@ def with_compute(scenario: Scenario) -> Scenario:
     optimizer_s = step.optimizer_s
     if table.shard_optimizer:
         optimizer_s *= min(1.0, _GROUPS_BESIDE / scenario.job.groups)
-    times = scenario.times.model_copy(update={"compute_s": step.passes_s + optimizer_s})
-    times.model_fields_set.discard("compute_s")
-    return scenario.model_copy(update={"times": times})
+    return step.passes_s + optimizer_s
 
 
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
@@ -122,16 +119,14 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     return PlacedStep.in_order(job.pattern(), [gpu.name for gpu in gpus])
 
 
-def simulated_traffic(
-    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, simulated: bool
-) -> Traffic:
+def simulated_traffic(scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = ()) -> Traffic:
     """Return the messages of a job on its platform, with its step if that is simulated."""
     traffic = replace(traffic_of(scenario, path), snapshot=snapshot)
-    return replace(traffic, step=placed_step(scenario, path)) if simulated else traffic
+    return replace(traffic, step=placed_step(scenario, path)) if is_simulated(scenario) else traffic
 
 
 def step_time_of(scenario: Scenario) -> StepTime | None:
-    """Return the time of an undisturbed step; None if the scenario states it."""
+    """Return the time of an undisturbed step; None if no step is simulated."""
     if not is_simulated(scenario):
         return None
     path = platform_file(scenario)
@@ -274,10 +269,10 @@ class MeasuredMemberTimes:
         return all_reduce_s(self.platform, hosts, traffic.bytes_per_rank, links)
 
 
-def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
-    """Return the step times of a job with a stated compute time and a measured all-reduce."""
+def reduced_by_members(scenario: Scenario, compute_s: float) -> MeasuredMemberTimes:
+    """Return the step times of a job with a known compute time and a measured all-reduce."""
     path = platform_file(scenario)
-    return MeasuredMemberTimes(path, traffic_of(scenario, path), scenario.compute_s)
+    return MeasuredMemberTimes(path, traffic_of(scenario, path), compute_s)
 
 
 @dataclass(frozen=True)
@@ -297,26 +292,28 @@ class SimulatedDetourTimes:
         return self._known[key]
 
 
-def detour_times(scenario: Scenario, step: StepTime | None) -> SimulatedDetourTimes | None:
+def detour_times(scenario: Scenario, compute_s: float) -> SimulatedDetourTimes | None:
     """Return the step times while switches that have a detour are down.
 
-    None if no message of a step is simulated on the platform.
+    None if no message of a step is simulated on the platform. `compute_s` is the compute time of a
+    step that is not simulated, in seconds.
     """
-    if step is None and not reduces_on_network(scenario):
+    if is_simulated(scenario):
+        return SimulatedDetourTimes(_simulated_by_members(scenario))
+    if not reduces_on_network(scenario):
         return None
-    members = reduced_by_members if step is None else _simulated_by_members
-    return SimulatedDetourTimes(members(scenario))
+    return SimulatedDetourTimes(reduced_by_members(scenario, compute_s))
 
 
-def jitter_of_passes(scenario: Scenario, *, simulated: bool) -> float:
+def jitter_of_passes(scenario: Scenario) -> float:
     """Return the standard deviation of the time of passes, as a share of it.
 
-    Messages have no jitter. So passes vary less than computations in steps that are `simulated`.
+    Messages have no jitter. So passes vary less than computations in simulated steps.
     The ratio is the slope of the time of passes, up to the usual delay of the slowest group.
     """
     job = scenario.job
     jitter = job.compute_jitter
-    if not (simulated and jitter):
+    if not (jitter and is_simulated(scenario)):
         return jitter
     times = _simulated_by_members(scenario)
     all_groups = StepShares(tuple(range(job.groups)))

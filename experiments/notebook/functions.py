@@ -364,7 +364,7 @@ class Job:
     @property
     def mfu(self) -> float | None:
         """Model FLOP utilization of an undisturbed step; None without a model."""
-        from faultline.experiments.config.model_numbers import model_flop_utilisation
+        from faultline.experiments.job.workload import model_flop_utilisation
 
         return model_flop_utilisation(self.scenario, self.step_s)
 

@@ -245,7 +245,7 @@ def plan_data(
         "mtbf_s": situation.mtbf_s,
         "restart_s": situation.restart_s,
         "save_s": durations.save_s,
-        "compute_s": situation.compute_s,
+        "compute_s": situation.workload.compute_s,
         "all_reduce_s": durations.all_reduce_s(job.groups),
         "assumptions": list(situation.assumptions),
         "seeds": list(plan.seeds),

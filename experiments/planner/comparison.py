@@ -58,6 +58,7 @@ def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | 
     """Return the answer of a plan: over the priors where these were simulated."""
     situation = plan.situation
     scenario = situation.scenario
+    job, model = scenario.job, scenario.model
     scheme, days, band, is_least = _answer(plan, over)
     hours = None if days is None else situation.gpu_hours(days * DAY_S / situation.ideal_s)
     price = price_per_gpu_hour
@@ -69,7 +70,7 @@ def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | 
         band,
         hours,
         None if hours is None or price is None else hours * price,
-        None if scenario.model.name == "stated" else scenario.job.steps * tokens_of_step(scenario),
+        None if model.name == "stated" else job.steps * tokens_of_step(job.groups, model),
         is_least,
     )
 

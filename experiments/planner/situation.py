@@ -33,11 +33,9 @@ from faultline.experiments.job.resolved_job import (
     undisturbed_step_s,
 )
 from faultline.experiments.job.step_times import (
-    is_simulated,
     jitter_of_passes,
-    step_time_of,
-    with_compute,
 )
+from faultline.experiments.job.workload import Workload, workload_of
 from faultline.simulator.job.job import Durations, Rejoin
 from faultline.strategies.interface.recovery import SHRINK
 from faultline.strategies.plugins.registry import strategy_class
@@ -52,7 +50,7 @@ class Situation:
 
     scenario: Scenario  # Everything but the scheme.
     durations: Durations  # Times of the job's phases.
-    compute_s: float  # Compute of an undisturbed step, stated or simulated on the platform.
+    workload: Workload  # The work of a group in an undisturbed step.
     assumptions: tuple[str, ...]  # A sentence each.
 
     @property
@@ -80,8 +78,8 @@ class Situation:
     @property
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures and checkpoints, in seconds."""
-        jitter = jitter_of_passes(self.scenario, simulated=is_simulated(self.scenario))
-        return undisturbed_step_s(self.scenario.job, self.compute_s, self.durations, jitter)
+        jitter, compute_s = jitter_of_passes(self.scenario), self.workload.compute_s
+        return undisturbed_step_s(self.scenario.job, compute_s, self.durations, jitter)
 
     @property
     def ideal_s(self) -> float:
@@ -113,8 +111,14 @@ class Situation:
         A redundancy that the scenario states applies to the scheme that it names. `rejoin_when` is
         the moment at which dropped groups return, if not the scheme's own.
         """
-        redundancy = self.stated_redundancy(scheme)
-        return self.scenario.under(scheme, protection, redundancy, rejoin_when)
+        changes: dict[str, object] = {
+            "strategy.name": scheme,
+            "strategy.redundancy": self.stated_redundancy(scheme),
+            "protection.name": protection,
+        }
+        if rejoin_when is not None:
+            changes["rejoin.when"] = rejoin_when
+        return self.scenario.change(changes)
 
     def moments_of_return(self, scheme: str) -> tuple[Rejoin | None, ...]:
         """Return when a scheme's dropped groups may return: first as in its source (None).
@@ -136,8 +140,8 @@ class Situation:
 class _Sized(NamedTuple):
     """A job at the requested size."""
 
-    base: Scenario  # The job that is measured.
     scenario: Scenario  # The job that is planned.
+    workload: Workload
     durations: Durations
     assumptions: list[str]
 
@@ -152,7 +156,7 @@ def choices_of(
     job, or a protection that does not fit it, raises an error.
     """
     scenario = situation.scenario_of(scheme, protection, rejoin_when)
-    opened = open_job(scenario, situation.durations)
+    opened = open_job(scenario, situation.durations, workload=situation.workload)
     choices = choices_at(*opened)
     choices[0].question.strategy()
     return choices
@@ -204,16 +208,14 @@ def read_situation(
     if gpus < 1:
         raise UserError(f"--gpus {gpus}: must be at least 1")
     at_size = _at_size if stated.model.name == "stated" else _with_groups
-    base, scenario, durations, assumed = at_size(source, stated, own_gpus, gpus, mtbf_is_stated)
+    scenario, workload, durations, assumed = at_size(source, stated, own_gpus, gpus, mtbf_is_stated)
     assumptions += assumed
     left_over = gpus - scenario.job.gpus_of_group * scenario.job.groups
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they do not fill a group.")
     assumptions += filter(None, [platform_size_text(scenario)])
     assumptions += _rules_in_words(scenario)
-    step = step_time_of(base)
-    compute_s = base.compute_s if step is None else step.passes_s
-    return Situation(scenario, durations, compute_s, tuple(assumptions))
+    return Situation(scenario, durations, workload, tuple(assumptions))
 
 
 def _at_size(
@@ -230,19 +232,19 @@ def _at_size(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
             f"or set job.groups to {min(gpus, own_gpus)} or fewer"
         )
-    base = with_compute(stated)
-    durations = durations_of(base)
+    workload = workload_of(stated)
+    durations = durations_of(stated, workload)
     if gpus == own_gpus:
-        return _Sized(base, base, durations, [])
+        return _Sized(stated, workload, durations, [])
     source.change({"job.gpus": gpus}, "--gpus")
     assumptions = [
-        _scale_mtbf(source, base, own_gpus, gpus, mtbf_is_stated),
+        _scale_mtbf(source, stated, own_gpus, gpus, mtbf_is_stated),
         f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
         "the scenario: model and storage bandwidth are assumed to scale with the GPUs.",
     ]
     scenario = _scenario(source)
     durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
-    return _Sized(base, scenario, durations, assumptions)
+    return _Sized(scenario, workload, durations, assumptions)
 
 
 def _with_groups(
@@ -268,8 +270,9 @@ def _with_groups(
             "Each group trains the scenario's number of micro-batches per step: the batch grows "
             "with the groups; the number of steps does not change.",
         ]
-    scenario = with_compute(_scenario(source))
-    return _Sized(scenario, scenario, durations_of(scenario), assumptions)
+    scenario = _scenario(source)
+    workload = workload_of(scenario)
+    return _Sized(scenario, workload, durations_of(scenario, workload), assumptions)
 
 
 def _scenario(source: ScenarioSource) -> Scenario:

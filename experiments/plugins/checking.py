@@ -450,7 +450,7 @@ def _check_events(
     question, path = resolve(scenario), platform_file(scenario)
     job, with_ranks = question.job(seed), question.step is not None
     replayed, events = _replayed(job, build())
-    traffic = simulated_traffic(scenario, path, simulated=with_ranks)
+    traffic = simulated_traffic(scenario, path)
     where = f"scheme {build().name!r}, seed {seed}{', job with a model' if with_ranks else ''}"
     try:
         # Only a fork of this process is sure to find the scheme's class.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.distribution import own_version
-from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import paid_gpus
 from faultline.experiments.job.platform_files import gpu_of
 from faultline.experiments.job.replacements import machines_text
+from faultline.experiments.job.workload import model_flop_utilisation
 from faultline.simulator.accounting.badput import BADPUT_TYPES, CAUSES, MEANINGS
 from faultline.strategies.theory.ettr import expected_ettr
 

@@ -81,8 +81,7 @@ def simulate_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = Fals
 
     beside = question.protected.overlapped
     path = beside.platform if beside else platform_file(question.scenario)
-    flows, simulated = beside.flows if beside else (), question.step is not None
-    traffic = simulated_traffic(question.scenario, path, flows, simulated=simulated)
+    traffic = simulated_traffic(question.scenario, path, beside.flows if beside else ())
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events)

@@ -84,7 +84,9 @@ def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
     ]
     scenario = load_scenario("spare-sound", settings)
     question = resolve(scenario)
-    protection = script("whole_copies").WholeCopies(protected_job(scenario), StrategyOptions())
+    protection = script("whole_copies").WholeCopies(
+        protected_job(scenario, compute_s=1.0), StrategyOptions()
+    )
     # All nodes at the first position of their replica are lost: no node has that part.
     assert protection.recovery(range(0, 48, 2)) is None
     assert protection.recovery(range(2, 48)) == "peers"

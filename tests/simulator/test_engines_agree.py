@@ -240,5 +240,5 @@ def test_a_job_without_failures_and_saves_has_a_ratio_of_one(
     assert record["events"] == 0
     assert record["time_to_train_ratio"] == pytest.approx(1.0, abs=jitter * 4 / 15)
     assert record["goodput"] == pytest.approx(1.0 / record["time_to_train_ratio"])
-    nominal = run(scenario.with_({"job.undisturbed_step": "nominal"}), 0, engine)
+    nominal = run(scenario.change({"job.undisturbed_step": "nominal"}), 0, engine)
     assert nominal["time_to_train_ratio"] > 1.0 + 1.5 * jitter * 0.9

@@ -15,7 +15,8 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
-from faultline.experiments.job.sampled_job import chosen_as, values_under, with_values
+from faultline.experiments.job.sampled_job import chosen_as, fitting, values_under
+from faultline.experiments.job.workload import workload_of
 from faultline.experiments.studies.head_to_head.failures import SteadyStateTraining
 from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
@@ -101,11 +102,9 @@ def prepare(candidate: Candidate, cell: Cell, measured: MeasuredJob) -> Prepared
     question = at_redundancy(opened, best)
     closed_form = closed_form_ratio(question, cell.mtbf_s)
     # Intervals are chosen without the compute that a scheme adds to undisturbed steps.
-    compute_s = scenario.compute_s * (
-        1.0 + extra_compute_share(candidate.scheme, job_shape(scenario))
-    )
-    dearer = scenario.times.model_copy(update={"compute_s": compute_s})
-    priced = replace(question, scenario=scenario.model_copy(update={"times": dearer}))
+    extra = extra_compute_share(candidate.scheme, job_shape(scenario))
+    dearer = scenario.change({"times.compute_s": question.compute_s * (1.0 + extra)})
+    priced = replace(question, scenario=dearer, workload=workload_of(dearer))
     predicted = question.strategy().normalised_time_to_train(costs)
     return Prepared(candidate, priced, predicted, closed_form)
 
@@ -120,7 +119,7 @@ def at_sampled_inputs(
     question = prepared.question
     values: dict[str, object] = {**values_under(sampled.values, prepared.candidate.scheme)}
     values |= {"failures.mtbf_s": sampled.mtbf_s, "strategy.redundancy": question.redundancy}
-    scenario = with_values(question.scenario, values)
+    scenario = question.scenario.change(fitting(question.scenario, values))
     durations = measured.durations_in(cell, scenario)
     opened, _ = open_job(scenario, durations, measured.process(cell).model)
     return replace(prepared, question=chosen_as(opened, question))

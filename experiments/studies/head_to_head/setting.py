@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any, Literal, get_args
 
 from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.keys import path_of, value_at
 from faultline.experiments.config.model_numbers import parallel_job, transformer_of
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
@@ -23,7 +24,7 @@ from faultline.experiments.job.platform_files import (
 )
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
-from faultline.experiments.job.step_times import with_compute
+from faultline.experiments.job.workload import workload_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.head_to_head.failures import FailureProcess
 from faultline.platforms.preset_library import load_preset
@@ -57,7 +58,9 @@ _PROTECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 _DEFAULT_PROTECTION = ("reft",)
 
-_TUNED: Mapping[str, Mapping[str, Any]] = {"replica-drop": {"broken_step": "kept"}}
+_TUNED: Mapping[str, Mapping[str, Any]] = {
+    "replica-drop": {"strategy.replica-drop.broken_step": "kept"}
+}
 """Options that make a scheme faster than their defaults do, in all settings."""
 
 DEPEND_ON_LAYERS = ("oobleck",)
@@ -147,6 +150,7 @@ class MeasuredJob:
     """A job as measured on its platform, common to all cells."""
 
     scenario: Scenario
+    compute_s: float  # Time in which a group computes one shard type.
     durations: Durations
     # The scenario under each protection, with its measured times.
     protections: Mapping[str, Scenario]
@@ -189,37 +193,29 @@ class MeasuredJob:
     def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:
         """Return the scenario of a candidate in a cell, at redundancy 1."""
         base, scheme = self.protections[candidate.protection], candidate.scheme
-        changes: dict[str, dict[str, Any]] = {
-            "job": {
-                "groups": cell.groups,
-                "gpus": cell.groups * self.gpus_per_group,
-                "steps": self.steps_in(cell),
-            },
-            "strategy": {"name": scheme, "redundancy": 1},
-            "failures": {"mtbf_s": cell.mtbf_s},
-            "model": {} if cell.layers is None else {"layers": cell.layers},
+        changes: dict[str, Any] = {
+            "job.groups": cell.groups,
+            "job.gpus": cell.groups * self.gpus_per_group,
+            "job.steps": self.steps_in(cell),
+            "strategy.name": scheme,
+            "strategy.redundancy": 1,
+            "failures.mtbf_s": cell.mtbf_s,
         }
-        if scheme in _TUNED:
-            options = getattr(base.strategy, scheme).model_copy(update=_TUNED[scheme])
-            changes["strategy"][scheme] = options
+        if cell.layers is not None:
+            changes["model.layers"] = cell.layers
+        changes |= _TUNED.get(scheme, {})
         if cell.machines == "stated":
             # A shared cluster replaces machines, and those of dropped groups, in this time.
-            changes["times"] = {"restart_s": cell.restart_s}
-            changes["recovery"] = {"shortage": "reschedule"}
+            changes |= {"times.restart_s": cell.restart_s, "recovery.shortage": "reschedule"}
         else:
-            changes["recovery"] = {"transient": "in-place", **self._standbys_of(cell)}
+            changes |= {"recovery.transient": "in-place", **self._standbys_of(cell)}
         if not strategy_class(scheme).restart_replaces:
-            changes["rejoin"] = {"when": "at-restart"}
-        for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
+            changes["rejoin.when"] = "at-restart"
+        for key in ("protection.reft.sharding_group", "protection.gemini.replicas"):
             # At most as many nodes share a snapshot as there are groups.
-            options = getattr(base.protection, name, None)
-            if options is not None and getattr(options, key, 0) > cell.groups:
-                smaller = options.model_copy(update={key: cell.groups})
-                changes.setdefault("protection", {})[name] = smaller
-        tables = {
-            name: getattr(base, name).model_copy(update=values) for name, values in changes.items()
-        }
-        return base.model_copy(update=tables)
+            if (value_at(base, path_of(key)) or 0) > cell.groups:
+                changes[key] = cell.groups
+        return base.change(changes)
 
     def _standbys_of(self, cell: Cell) -> dict[str, Any]:
         """Return the keys of standbys that suffice for 95 % of restarts; none without standbys."""
@@ -227,7 +223,7 @@ class MeasuredJob:
             return {}
         process = self.process(cell)
         machines = process.spare_gpus() // process.layout.gpus_per_host
-        return {"hardware": "standby", "standbys": machines}
+        return {"recovery.hardware": "standby", "recovery.standbys": machines}
 
     def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
         """Return the times of a cell's phases; recoveries depend on the GPUs of the scenario."""
@@ -256,8 +252,8 @@ class MeasuredJob:
 
     def undisturbed_step_s(self, cell: Cell) -> float:
         """Return the mean time of a step in a cell without failures, in seconds."""
-        job = self.scenario.job.model_copy(update={"groups": cell.groups})
-        return undisturbed_step_s(job, self.scenario.compute_s, self.durations)
+        job = self.scenario.change({"job.groups": cell.groups}).job
+        return undisturbed_step_s(job, self.compute_s, self.durations)
 
     def process(self, cell: Cell) -> FailureProcess:
         """Return the failure process of a cell."""
@@ -277,8 +273,7 @@ def measure_job(
     """Measure a job on its platform; cached measurements are not repeated.
 
     The compute of a step follows from the model and is stated from here on; a step at another pace
-    takes a multiple of it. Two probes are needed: gradients are reduced at 2 bytes per parameter,
-    and the saved and loaded state has 14 bytes per parameter.
+    takes a multiple of it.
 
     Parameters
     ----------
@@ -305,26 +300,25 @@ def measure_job(
     if edits:
         edited = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
         file = platform_in_cache(xml_text(edited).encode())
-    platform = scenario.platform.model_copy(update={"file": str(file)})
-    scenario = with_compute(scenario.model_copy(update={"platform": platform}))
-    whole_state = scenario.job.model_copy(
-        update={"parameter_bytes": scenario.protection.state_bytes}
-    )
-    of_state = durations_of(scenario.model_copy(update={"job": whole_state}))
-    durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
+    scenario = scenario.change({"platform.file": str(file)})
+    workload = workload_of(scenario)
+    durations = durations_of(scenario, workload)
+    scenario = scenario.change({"times.compute_s": workload.compute_s})
     names = sorted(set(protections))
-    beneath = {name: _with_times(scenario, name, durations) for name in names}
-    return MeasuredJob(scenario, durations, beneath, float(spec.gpu.memory_bytes))
+    beneath = {name: _with_times(scenario, name, durations, workload.compute_s) for name in names}
+    memory_bytes = float(spec.gpu.memory_bytes)
+    return MeasuredJob(scenario, workload.compute_s, durations, beneath, memory_bytes)
 
 
-def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Scenario:
+def _with_times(
+    scenario: Scenario, protection: str, durations: Durations, compute_s: float
+) -> Scenario:
     """Return the scenario under a protection, with the measured times of moving the state."""
-    named = scenario.protection.model_copy(update={"name": protection})
-    measured = scenario.model_copy(update={"protection": named})
-    found = protect(measured, durations).times
-    stated = {f"snapshot_{name}": getattr(found, name) for name in SNAPSHOT_TIMES}
-    stated["snapshot_copy_s"] += found.encode_s
-    return measured.model_copy(update={"times": measured.times.model_copy(update=stated)})
+    measured = scenario.change({"protection.name": protection})
+    found = protect(measured, durations, compute_s).times
+    stated = {f"times.snapshot_{name}": getattr(found, name) for name in SNAPSHOT_TIMES}
+    stated["times.snapshot_copy_s"] += found.encode_s
+    return measured.change(stated)
 
 
 @cache

@@ -321,7 +321,7 @@ def course_of(cell: Cell, seed: int, hours: float) -> Course:
     A step is distributed over bins in proportion to the time that it spent in them.
     """
     events: list[Event] = []
-    scenario = scenario_of(cell).with_({"job.time_limit_s": hours * 3600.0})
+    scenario = scenario_of(cell).change({"job.time_limit_s": hours * 3600.0})
     run(scenario, seed, record_event=events.append)
     ends_s = [event.time_s for event in events if event.kind is EventKind.STEP]
     edges_s = np.arange(0.0, hours * 3600.0 + _BIN_S / 2, _BIN_S)

@@ -15,6 +15,7 @@ from math import ceil
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import title_of
+from faultline.experiments.job.workload import workload_of
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
@@ -114,7 +115,7 @@ def run_points(hours: float, seeds: int) -> Iterator[Point]:
             "strategy.name": system,
             "job.steps": 1_000_000_000,
             "job.time_limit_s": hours * 3600.0,
-            "times.compute_s": sound.compute_s * (1.0 + price),
+            "times.compute_s": workload_of(sound).compute_s * (1.0 + price),
             "failures.mtbf_s": mtbf_s,
             "rejoin.repair_s": _REPAIR_S,
         }

@@ -19,7 +19,7 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.config.model_numbers import platform_at
+from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset

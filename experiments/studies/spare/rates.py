@@ -176,7 +176,7 @@ def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
     """Yield the runs of a choice; jobs are as short as possible, with a proportional time limit."""
     steps = steps_to_simulate(setting, choice)
     changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
-    job = replace(choice.question, scenario=choice.question.scenario.with_(changes))
+    job = replace(choice.question, scenario=choice.question.scenario.change(changes))
     for seed in range(seeds):
         yield Point.of(job, seed, (("rules", setting.rules), ("mtbf_s", setting.mtbf_s)))
 

@@ -160,7 +160,7 @@ def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
     points, predicted = [], []
     for cell in cells:
         scenario = load_scenario(cell.rules, cell.changes())
-        job = resolve(scenario.with_(_STATED if cell.rules == "spare-sound" else {}))
+        job = resolve(scenario.change(_STATED if cell.rules == "spare-sound" else {}))
         prediction = job.predict()
         row = {
             "predicted_mean_stacks": prediction.stacks_per_step + prediction.patch_per_step,

@@ -24,26 +24,26 @@ SETTINGS = [f"{key}={str(value).lower()}" for key, value in CHANGES.items()]
 @pytest.mark.parametrize("name", shipped_scenarios())
 def test_values_change_a_scenario_as_settings_do(name: str) -> None:
     by_settings = load_scenario(name, SETTINGS)
-    assert load_scenario(name).with_(CHANGES) == by_settings
+    assert load_scenario(name).change(CHANGES) == by_settings
     assert load_scenario(name, CHANGES) == by_settings
-    assert by_settings.with_({}) == by_settings
-    assert load_scenario(name).with_(CHANGES).stated() == by_settings.stated()
+    assert by_settings.change({}) == by_settings
+    assert load_scenario(name).change(CHANGES).stated() == by_settings.stated()
 
 
 def test_what_was_not_stated_follows_the_change() -> None:
-    whole = Scenario().with_({"model.name": "llama3-70b", "model.pipeline": 4})
-    half = whole.with_({"model.pipeline": 8})
+    whole = Scenario().change({"model.name": "llama3-70b", "model.pipeline": 4})
+    half = whole.change({"model.pipeline": 8})
     assert half.job.gpus_of_group == 2 * whole.job.gpus_of_group
-    assert half.with_({"model.pipeline": 4}) == whole
-    open_job = Scenario().with_({"platform.file": "gb200-nvl72"})
-    assert open_job.job.gpus != Scenario().with_({}).job.gpus
+    assert half.change({"model.pipeline": 4}) == whole
+    open_job = Scenario().change({"platform.file": "gb200-nvl72"})
+    assert open_job.job.gpus != Scenario().change({}).job.gpus
 
 
 def test_a_time_given_alone_counts_and_none_takes_it_back() -> None:
-    sound = Scenario().with_({})
-    stated = sound.with_({"times.checkpoint_write_s": 60.0})
+    sound = Scenario().change({})
+    stated = sound.change({"times.checkpoint_write_s": 60.0})
     assert (sound.measured.checkpoint, stated.measured.checkpoint) == (True, False)
-    assert stated.with_({"times.checkpoint_write_s": None}) == sound
+    assert stated.change({"times.checkpoint_write_s": None}) == sound
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_time_given_alone_counts_and_none_takes_it_back() -> None:
 )
 def test_a_bad_change_is_told_in_one_line(key: str, value: object, printed: str) -> None:
     study = load_scenario("spare-study")
-    for change in (study.with_, lambda changes: load_scenario("spare-study", changes)):
+    for change in (study.change, lambda changes: load_scenario("spare-study", changes)):
         with pytest.raises(UserError) as caught:
             change({key: value})
         assert printed in str(caught.value)

@@ -66,7 +66,7 @@ def test_failures_come_as_often_as_llama_3_saw_them() -> None:
         size = f"[job]\ngpus = {gpus}\n"
         own = failure_model(asked(size)).mtbf_s
         mix = asked(f"{size}[failures]\nmodel = 'mix'\n")
-        fatal = failure_model(mix.with_({"failures.gpus_per_switch": 8})).mtbf_s
+        fatal = failure_model(mix.change({"failures.gpus_per_switch": 8})).mtbf_s
         assert own == pytest.approx(fatal, rel=1e-6)
         # Where there is a way around leaf switches, 35 of 419 interrupt nothing.
         assert failure_model(mix).mtbf_s == pytest.approx(own * 419 / 384)

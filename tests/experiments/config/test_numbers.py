@@ -35,7 +35,7 @@ def test_a_number_with_a_unit_means_the_same_everywhere(
         load_scenario("spare-study", [f"{key}={text}"]),
         load_scenario("spare-study", {key: text}),
         load_scenario(str(file)),
-        study.with_({key: text}),
+        study.change({key: text}),
     ]
     assert [value_at(one, path_of(key)) for one in found] == [value] * 4
     assert type(value_at(found[0], path_of(key))) is type(value)

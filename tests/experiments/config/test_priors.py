@@ -34,7 +34,7 @@ def test_a_prior_has_published_values_and_contains_the_default_or_says_why_not(
 
 
 def _keys(**tables: object) -> dict[str, bool]:
-    scenario = Scenario().completed().with_(tables)
+    scenario = Scenario().completed().change(tables)
     return {known.dotted: known.is_stated for known in priors_of(scenario)}
 
 
@@ -45,7 +45,7 @@ def test_what_a_scenario_states_is_no_longer_uncertain() -> None:
 
 
 def test_a_stated_prior_replaces_the_shipped_one() -> None:
-    scenario = Scenario().with_({"uncertain": {"recovery.detect_s": _STATED}})
+    scenario = Scenario().change({"uncertain": {"recovery.detect_s": _STATED}})
     [known] = [known for known in priors_of(scenario) if known.dotted == "recovery.detect_s"]
     assert known.is_stated
     assert known.prior == Prior.model_validate(_STATED)

@@ -16,14 +16,13 @@ def test_dropped_groups_return_as_the_source_of_the_scheme_has_it() -> None:
     open_ = load_scenario("spare-sound", {"strategy.name": "replica-drop"})
     assert open_.rejoin.when == "at-checkpoint"
     assert "when" not in open_.stated().get("rejoin", {})
-    assert open_.with_({"strategy.name": "spare"}).rejoin.when == "at-restart"
-    assert open_.under("spare", "storage").rejoin.when == "at-restart"
-    back = open_.under("spare", "storage").under("replica-drop", "gemini")
-    assert (back.rejoin.when, back.protection.name) == ("at-checkpoint", "gemini")
+    assert open_.change({"strategy.name": "spare"}).rejoin.when == "at-restart"
+    back = open_.change({"strategy.name": "spare"}).change({"strategy.name": "replica-drop"})
+    assert back.rejoin.when == "at-checkpoint"
     for when in ("at-restart", "at-checkpoint"):
         stated = load_scenario("spare-sound", {"rejoin.when": when})
-        assert stated.under("replica-drop", "storage").rejoin.when == when
-        assert stated.under("spare", "storage").rejoin.when == when
+        for scheme in ("replica-drop", "spare"):
+            assert stated.change({"strategy.name": scheme}).rejoin.when == when
 
 
 JOB = {

@@ -19,7 +19,7 @@ def test_steps_are_the_tokens_over_those_of_a_step_rounded_up() -> None:
 def test_more_groups_take_fewer_steps_for_the_same_tokens() -> None:
     scenario = load_scenario("llama3-70b-hgx", ["~job.steps", f"job.tokens={64 * STEP_TOKENS}"])
     assert scenario.job.steps == 64
-    assert scenario.with_({"job.groups": 4}).job.steps == 128
+    assert scenario.change({"job.groups": 4}).job.steps == 128
 
 
 def test_a_job_without_a_model_states_the_sequences_of_a_step() -> None:

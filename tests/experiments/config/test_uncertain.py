@@ -90,7 +90,7 @@ def test_a_run_ignores_priors_and_a_shown_scenario_keeps_them(tmp_path: Path) ->
     uncertain, certain = load_scenario(path), load_scenario(path, {"uncertain": None})
     assert stated_hash(uncertain) == stated_hash(certain)
     short = {"job.steps": 50, "failures.mtbf_s": 300.0}
-    assert run(uncertain.with_(short), seed=1) == run(certain.with_(short), seed=1)
+    assert run(uncertain.change(short), seed=1) == run(certain.change(short), seed=1)
     shown = scenario_toml(resolve_source(read_source(path)))
     (tmp_path / "again.toml").write_text(shown)
     assert load_scenario(str(tmp_path / "again.toml")).uncertain == uncertain.uncertain

@@ -8,13 +8,13 @@ from typing import get_args
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import scenario_from
 from faultline.experiments.config.tables.job import GpuKind
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import gpu_of, platform_file
 from faultline.experiments.job.step_times import step_time_of
+from faultline.experiments.job.workload import model_flop_utilisation
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import GPU_KINDS, gpu_of_kind, load_preset, preset_names
 from faultline.platforms.xml_writer import write_xml

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faultline.experiments.config.model_numbers import platform_at
+from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import MovesOnPlatform
@@ -17,7 +17,7 @@ from tests.stated_times import NOTHING_MEASURED
 def job_of(gpus: int, groups: int, **changes: object) -> Scenario:
     size = {"platform.file": "hgx-h100", "job.groups": groups, "job.gpus": gpus}
     scenario = load_scenario("spare-sound", NOTHING_MEASURED)
-    return scenario.with_({**size, **changes})
+    return scenario.change({**size, **changes})
 
 
 def test_a_cluster_that_is_large_enough_stays_as_it_is_shipped() -> None:

@@ -66,7 +66,7 @@ def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:
 def test_nodes_and_shares_of_a_job(groups: int, gpus: int, nodes_a_group: int, nodes: int) -> None:
     """A row of nodes is a group, though it ends within a node."""
     changes = [f"job.groups={groups}", f"job.gpus={gpus}", "job.parameter_bytes=1e11"]
-    job = protected_job(load_scenario("spare-sound", changes))
+    job = protected_job(load_scenario("spare-sound", changes), compute_s=1.0)
     assert (job.groups, job.nodes_per_group, job.nodes) == (groups, nodes_a_group, nodes)
     assert (job.gpus_per_node, job.state_bytes_per_gpu) == (8, 1e11 * groups / gpus)
 

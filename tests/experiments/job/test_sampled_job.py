@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faultline.experiments.job.sampled_job import with_values
+from faultline.experiments.job.sampled_job import fitting
 from faultline.experiments.planner.situation import read_situation
 
 
@@ -12,7 +12,7 @@ from faultline.experiments.planner.situation import read_situation
 )
 def test_a_value_changes_its_key_alone(dotted: str) -> None:
     scenario = read_situation("spare-sound").scenario
-    changed = with_values(scenario, {dotted: 7.0})
+    changed = scenario.change(fitting(scenario, {dotted: 7.0}))
     table, *inner = dotted.split(".")
     before, after = scenario.model_dump(), changed.model_dump()
     found = after[table]

@@ -290,7 +290,7 @@ def test_a_run_uses_the_redundancy_and_interval_of_a_plan(scheme: str) -> None:
     """`run` once took floor(log2 N + 0.833) where `plan` took the least prediction."""
     situation = small("failures.mtbf_s=20000")
     choice = choices_of(situation, scheme, "storage")[0]
-    question = resolve(situation.scenario.with_({"strategy.name": scheme}))
+    question = resolve(situation.scenario.change({"strategy.name": scheme}))
     assert (question.redundancy, question.interval_steps) == (
         choice.redundancy,
         choice.interval_steps,

@@ -31,7 +31,7 @@ def test_days_count_the_simulated_step_time() -> None:
     question = resolve(load_scenario("llama3-70b-hgx"))
     assert question.step is not None
     assert situation.ideal_step_s == pytest.approx(question.ideal_step_s)
-    assert situation.compute_s == question.step.passes_s
+    assert situation.workload.compute_s == question.step.passes_s
     assert situation.days(2.0) * 86_400 == pytest.approx(2 * 100 * question.ideal_step_s)
 
 
@@ -93,7 +93,7 @@ def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
     assert situation.mtbf_s == pytest.approx(own.mtbf_s * own.gpus / 128)
     step = step_time_of(alone)
     assert step is not None
-    assert situation.compute_s == pytest.approx(step.passes_s)
+    assert situation.workload.compute_s == pytest.approx(step.passes_s)
     assert "2 GPUs are left over: they do not fill a group." in situation.assumptions
     with pytest.raises(UserError, match=r"30 GPUs cannot make a group of 32.*--gpus 32 or more"):
         read_situation("llama3-70b-hgx", model, gpus=30)

@@ -110,7 +110,7 @@ def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
 def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
     points = [
-        replace(point, scenario=point.scenario.with_({"job.steps": 300}), question=None)
+        replace(point, scenario=point.scenario.change({"job.steps": 300}), question=None)
         for point in cell_points(variants("assumption"), 1, "assumption")
     ]
     runs = pd.DataFrame(simulate(points, workers=2))

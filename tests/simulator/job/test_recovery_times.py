@@ -158,7 +158,7 @@ def test_any_scheme_may_have_standbys(scenario: str, changes: dict[str, Any]) ->
     loaded = load_scenario(scenario, changes | {"rejoin.repair_s": 7200.0})
     shared = {"recovery.hardware": "standby", "recovery.shortage": "reschedule"}
     records = [
-        run(loaded.with_({**shared, "recovery.standbys": standbys}), 1) for standbys in (0, 3, 50)
+        run(loaded.change({**shared, "recovery.standbys": standbys}), 1) for standbys in (0, 3, 50)
     ]
     none, few, enough = (record["time_s"] for record in records)
     assert none > few > enough
@@ -197,7 +197,7 @@ def test_what_has_failed_is_detected_sooner_or_later(
         *("recovery.detect_s=7", "failures.gpus_per_switch=8"),
     ]
     scenario = load_scenario("mecefo-7b", settings)
-    by_kind = scenario.with_({"recovery.detected": "by-kind"})
+    by_kind = scenario.change({"recovery.detected": "by-kind"})
     for engine in ("replay", "simgrid"):
         alike, kinds = run(scenario, 1, engine), run(by_kind, 1, engine)
         assert alike["events"] > 0

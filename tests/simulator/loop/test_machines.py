@@ -79,7 +79,7 @@ def counted(question: ResolvedJob, seed: int, engine: str) -> None:
         progress = training.progress
     else:
         path = platform_file(question.scenario)
-        traffic = simulated_traffic(question.scenario, path, simulated=False)
+        traffic = simulated_traffic(question.scenario, path)
         progress = in_own_process(counted_on_simgrid, job, strategy, path, traffic).progress
     assert progress.events > 2
 

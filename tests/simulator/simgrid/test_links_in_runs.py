@@ -118,7 +118,7 @@ def test_a_gpu_stops_with_its_nvlink(on_model: On) -> None:
 def test_only_steps_pass_slow_links(scheme: str, on_model: On) -> None:
     """Checkpoints, loads and moves take in both engines what they take on a sound platform."""
     keys = {"strategy.name": scheme, "job.steps": 4, "checkpoint.interval_steps": 1}
-    slow = on_model("0,adapter-9,slow,1e7,50", "0.3,gpu-17,hardware").with_(keys)
+    slow = on_model("0,adapter-9,slow,1e7,50", "0.3,gpu-17,hardware").change(keys)
     alike(slow, 0, "time_s", "checkpoint_s", "reconfigure_s", "all_reduce_s", rel=1e-5)
 
 
@@ -157,7 +157,7 @@ def test_a_switch_that_stops_in_a_trace_is_gone_around_until_its_repair(on_cable
 
 
 def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None:
-    stated = on_cables("0,switch-3,network").with_({"failures.gpus_per_switch": 8})
+    stated = on_cables("0,switch-3,network").change({"failures.gpus_per_switch": 8})
     assert run(stated, 0)["events"] == 1
 
 
@@ -200,7 +200,7 @@ def test_a_mix_strikes_cables(on_cables: On, tmp_path: Path) -> None:
     mix.write_text(text, encoding="utf-8")
     changes = {"failures.model": "mix", "failures.mix": str(mix)}
     changes |= dict.fromkeys(("failures.trace", "failures.trace_span_s"))
-    scenario = on_cables().with_(changes)
+    scenario = on_cables().change(changes)
     record = alike(scenario)
     assert record["disturbances.flaky"] > 0
     assert record["degraded_s"] > 0.0
@@ -221,6 +221,6 @@ def test_nothing_that_has_a_way_around_stops_a_group(
     row: str, keys: dict[str, object], on_cables: On
 ) -> None:
     """However long it is slow, or away."""
-    record = run(on_cables(f"1,{row}").with_(keys), 0)
+    record = run(on_cables(f"1,{row}").change(keys), 0)
     assert record["events"] == 0
     assert record["completed_steps"] == CABLED_STEPS

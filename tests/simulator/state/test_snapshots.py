@@ -238,6 +238,6 @@ def test_no_snapshot_is_whole_before_its_copies_are_launched() -> None:
     changes: dict[str, object] = {"protection.name": "reft", "protection.launch_s": 5.0}
     scenario = load_scenario("spare-sound", changes)
     whole = resolve(scenario).protected.snapshot_cost.lag_s
-    sooner = resolve(scenario.with_({"protection.launch_s": 0.0})).protected
+    sooner = resolve(scenario.change({"protection.launch_s": 0.0})).protected
     assert sooner.times.copy_s < 5.0
     assert whole == pytest.approx(5.0 + sooner.snapshot_cost.lag_s - sooner.times.copy_s)

@@ -85,5 +85,5 @@ def test_both_engines_take_the_same_steps() -> None:
     )  # fmt: skip
     records = [run(resolve(scenario), 0, engine) for engine in ("replay", "simgrid")]
     assert records[0]["time_s"] == pytest.approx(records[1]["time_s"], rel=1e-6)
-    dense = resolve(scenario.with_({"model.experts": 1, "model.active_experts": 1}))
+    dense = resolve(scenario.change({"model.experts": 1, "model.active_experts": 1}))
     assert records[0]["step_s"] > run(dense, 0, "replay")["step_s"]

@@ -74,7 +74,7 @@ def test_standbys_run_out_and_then_processes_start_on_what_is_found(tmp_path: Pa
     short_s = prices.duration_s(TAKEN_ROLE.without_standbys())
     each_s = prices.duration_s(TAKEN_ROLE)
     assert short_s == pytest.approx(each_s + 600.0 + prices.launch_s)
-    quick, never = (run(scenario.with_({"recovery.replenish_s": s}), 1) for s in (1.0, 1e9))
+    quick, never = (run(scenario.change({"recovery.replenish_s": s}), 1) for s in (1.0, 1e9))
     for record in (quick, never):
         assert record["restarts"] == 0
         assert record["reorderings"] > 4
@@ -103,15 +103,15 @@ def test_failures_of_software_restart_in_place_and_again_they_evict(
     prices = recovery_prices(scenario)
     found_s, in_place_s = (prices.duration_s(one) for one in (RESTART, RESTART_AS_IS))
     assert found_s - in_place_s == pytest.approx(prices.hardware_s)
-    soft = run(scenario.with_({"failures.hardware_share": 0.0}), 1, engine)  # type: ignore[arg-type]
-    hard = run(scenario.with_({"failures.hardware_share": 1.0}), 1, engine)  # type: ignore[arg-type]
+    soft = run(scenario.change({"failures.hardware_share": 0.0}), 1, engine)  # type: ignore[arg-type]
+    hard = run(scenario.change({"failures.hardware_share": 1.0}), 1, engine)  # type: ignore[arg-type]
     assert soft["restarts"] > 1
     # Once the job fails again in the very step that would have been saved.
     evicted_s = soft["restart_s"] - soft["restarts"] * in_place_s
     assert evicted_s == pytest.approx(prices.hardware_s)
     assert hard["restart_s"] == pytest.approx(hard["restarts"] * found_s)
     # Nothing is saved between failures: each but the first evicts.
-    again = scenario.with_(
+    again = scenario.change(
         {"failures.hardware_share": 0.0, "checkpoint.interval_steps": 10**6, "job.steps": 40}
     )
     record = run(again, 1, engine)  # type: ignore[arg-type]

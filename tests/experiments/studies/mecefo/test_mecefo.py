@@ -48,7 +48,7 @@ def test_steps_follow_from_throughput() -> None:
     assert MODELS["7B"].step_s("mecefo") == pytest.approx(1024 * 256 / 111_120)
     for cell in (Cell("mecefo", "350M", "low"), Cell("bamboo", "7B", "high")):
         question = resolve(scenario_of(cell))
-        whole_s = question.scenario.compute_s + question.durations.all_reduce_s(4)
+        whole_s = question.compute_s + question.durations.all_reduce_s(4)
         assert whole_s == pytest.approx(MODELS[cell.model].step_s(cell.system), rel=1e-9)
         assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario_name].mtbf_s
     assert 0 < all_reduce_s(MODELS["7B"]) < 0.02 * MODELS["7B"].step_s("mecefo")
@@ -58,7 +58,7 @@ def test_the_shipped_scenario_is_the_7b_model_with_frequent_failures() -> None:
     shipped, studied = load_scenario("mecefo-7b"), scenario_of(Cell("mecefo", "7B", "high"))
     assert shipped.failures == studied.failures
     assert shipped.rejoin == studied.rejoin
-    assert shipped.compute_s == pytest.approx(studied.compute_s, rel=1e-6)
+    assert shipped.times.compute_s == pytest.approx(studied.times.compute_s, rel=1e-6)
     assert shipped.times.all_reduce_s == pytest.approx(studied.times.all_reduce_s or 0, rel=1e-5)
 
 
@@ -110,7 +110,7 @@ def test_each_published_drop_is_tried_alone(
 def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
     cell = Cell("mecefo", "7B", "higher")
     course = course_of(cell, 1, 2.0)
-    record = run(scenario_of(cell).with_({"job.time_limit_s": 7200.0}), 1)
+    record = run(scenario_of(cell).change({"job.time_limit_s": 7200.0}), 1)
     trained_s = record["completed_steps"] * MODELS["7B"].step_s("mecefo")
     assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
     assert len(course.failures_h) > 3

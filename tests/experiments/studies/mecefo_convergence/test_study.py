@@ -93,7 +93,9 @@ def test_an_approximate_gradient_counts_less_by_the_stated_share() -> None:
     ratio = record["time_to_train_ratio"] / record["same_tokens.time_to_train_ratio"]
     assert ratio == pytest.approx(samples / counted)
     # As many steps without the charge have the same failures, and take as long.
-    plain = run(scenario.with_({"job.steps": int(samples), "strategy.approximation_loss": None}), 3)
+    plain = run(
+        scenario.change({"job.steps": int(samples), "strategy.approximation_loss": None}), 3
+    )
     assert not [name for name in plain if name.startswith("same_tokens")]
     assert plain["time_s"] == pytest.approx(record["time_s"], rel=1e-9)
     assert plain["time_to_train_ratio"] == pytest.approx(
