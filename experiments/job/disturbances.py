@@ -20,10 +20,8 @@ from faultline.experiments.job.platform_files import (
     switches_with_detours,
 )
 from faultline.experiments.job.step_times import (
-    MeasuredMemberTimes,
+    measured_exchanges,
     placed_step,
-    reduced_by_members,
-    simulated_time,
 )
 from faultline.experiments.job.workload import Workload
 from faultline.simulator.failures.failure import (
@@ -37,9 +35,8 @@ from faultline.simulator.failures.failure import (
 from faultline.simulator.failures.models import FailureModel, FailureSequence
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job.conditions import Disturbances, Effect, Effects, StatedEffects
-from faultline.simulator.job.durations import AllReduceTime
-from faultline.simulator.job.job import Durations
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.job.durations import AllReduceTime, Durations
+from faultline.simulator.pattern.step_shares import SlowStep, StepShares
 from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.theory.stragglers import Remedy, RemedyName, StragglerPolicy
 
@@ -47,6 +44,7 @@ if TYPE_CHECKING:
     from faultline.simulator.job.durations import StepTime
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
+    from faultline.simulator.timing.step_times import MeasuredExchanges
 
 
 _REDEAL_S = 0.1
@@ -97,7 +95,7 @@ def disturbances(
         stages = scenario.model.pipeline
         effects = StatedEffects(all_reduce_s, scenario.job.groups, around, stages)
         if on_network:
-            effects = MeasuredEffects(effects, reduced_by_members(scenario, workload.compute_s))
+            effects = MeasuredEffects(effects, measured_exchanges(scenario, workload.compute_s))
     else:
         effects = SimulatedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
     return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
@@ -165,7 +163,7 @@ class MeasuredEffects:
     """Effects on a job with a stated compute time and a measured all-reduce."""
 
     stated: StatedEffects  # Effects on compute.
-    times: MeasuredMemberTimes  # Times of the all-reduce.
+    times: MeasuredExchanges  # Times of the all-reduce.
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a failed component; on the network, by its links' bandwidth left."""
@@ -175,9 +173,10 @@ class MeasuredEffects:
         links = _links_of(self.times.platform, failure.level, failure.number)
         if _is_down(failure):
             return Effect(parts_down=links)
-        left = dict.fromkeys(links, 1.0 / failure.factor)
-        slow_s = self.times.slowed_s(left)
-        return Effect(collective=slow_s / self.times.slowed_s({}), links=tuple(left.items()))
+        left = tuple(dict.fromkeys(links, 1.0 / failure.factor).items())
+        everyone = StepShares(tuple(range(self.stated.groups)))
+        slow_s = self.times.exchange_s(everyone, SlowStep(left))
+        return Effect(collective=slow_s / self.times.exchange_s(everyone), links=left)
 
     def together(
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
@@ -220,7 +219,7 @@ class SimulatedEffects:
             dict.fromkeys(_links_of(self.platform, failure.level, place), 1.0 / failure.factor)
             for place in (failure.number, number)
         )
-        slow = simulated_time(self.platform, self.step, simulated)
+        slow = self._step_time(self.step, simulated)
         members = tuple(range(self.step.pattern.data))
         all_members = None if types == 1 else StepShares(members, (), types)
         slow_s = self._passes_s(self.step, simulated, all_members, factor)
@@ -265,7 +264,15 @@ class SimulatedEffects:
     ) -> float:
         """Return the time of passes if links have only the shares `left`, in seconds."""
         slower = step if factor == 1.0 else step.slower(factor)
-        return simulated_time(self.platform, slower, left, shares).passes_s
+        return self._step_time(slower, left, shares).passes_s
+
+    def _step_time(
+        self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None = None
+    ) -> StepTime:
+        from faultline.simulator.timing.step_times import step_time
+
+        slow = SlowStep(tuple(sorted(left.items())))
+        return step_time(self.platform, step, shares, slow)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each stage of a group."""

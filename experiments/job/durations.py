@@ -21,12 +21,10 @@ from faultline.experiments.job.platform_files import (
 from faultline.experiments.job.step_times import (
     is_simulated,
     measures_compute,
-    reduced_by_members,
     simulated_traffic,
 )
 from faultline.experiments.job.workload import Workload, workload_of
-from faultline.simulator.job.durations import AllReduceTime, ConstantTime
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import AllReduceTime, ConstantTime, Durations
 from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.interface.recovery import Move, SentMove
 from faultline.strategies.protection.storage import Storage
@@ -46,7 +44,7 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
     save_s, load_s = times.checkpoint_write_s, times.checkpoint_load_s or 0.0
-    storage, rings = None, None
+    storage, rings_are_uneven = None, False
     if measured.all_reduce and workload.step is not None:
         all_reduce_s = workload.step.sync_time(groups, scenario.model.context)
     elif times.all_reduce_s is not None:
@@ -62,8 +60,7 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
             probed = probe(path, traffic)
         if all_reduce_s is None:
             all_reduce_s = probed.ring_time()
-            if probed.rings_are_uneven:
-                rings = reduced_by_members(scenario, workload.compute_s)
+            rings_are_uneven = probed.rings_are_uneven
         if measured.checkpoint:
             save_s = probed.save_s
         if measured.load:
@@ -85,7 +82,7 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
         save_s,
         load_s,
         recovery_prices(scenario, save_s),
-        rings,
+        rings_are_uneven,
         storage,
         MovesOnPlatform(scenario),
         written_beside,

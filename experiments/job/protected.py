@@ -26,8 +26,7 @@ from faultline.experiments.job.platform_files import (
     with_memories,
 )
 from faultline.experiments.job.step_times import is_simulated
-from faultline.simulator.job.durations import SyncTime
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import Durations, SyncTime
 from faultline.simulator.simgrid.state_transfers import (
     StateTransfers,
     StateTransferTimes,

@@ -39,20 +39,22 @@ from faultline.experiments.job.platform_files import (
     check_platform,
     is_as_generated,
     platform_file,
+    reduces_on_network,
     state_bytes,
 )
 from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import (
-    detour_times,
     jitter_of_passes,
-    member_times,
     simulated_traffic,
+    step_times,
 )
 from faultline.experiments.job.workload import Source, Workload, workload_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.failures.trace import Trace
-from faultline.simulator.job.job import Durations, Job, Rules, Work
+from faultline.simulator.job.durations import Durations
+from faultline.simulator.job.job import Job, Rules
+from faultline.simulator.job.work import Work
 from faultline.strategies.interface.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.plugins.registry import strategy_class
@@ -205,7 +207,8 @@ class ResolvedJob:
         """Return the job for one seed."""
         table, usual_s = self.scenario.job, self.scenario.rejoin.repair_s
         due = self.checkpoint_policy()
-        detours = detour_times(self.scenario, self.compute_s)
+        uneven = self.durations.rings_are_uneven
+        times = step_times(self.scenario, self.step, self.compute_s, rings_are_uneven=uneven)
         writes = {}
         if self.durations.write_beside is not None:
             writes["storage"] = self.durations.write_beside
@@ -231,16 +234,15 @@ class ResolvedJob:
             mean_repair_s(self.scenario, self.failures),
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
-            self.durations.rings or member_times(self.scenario, self.step),
             disturbances(
                 self.scenario,
                 self.failures,
                 self.durations.all_reduce_s,
                 self.workload,
-                detours is not None,
+                reduces_on_network(self.scenario),
                 seed,
             ),
-            detours,
+            times,
             reactions_of(self.scenario),
             self.scenario.strategy.approximation_loss,
             self.step is not None,

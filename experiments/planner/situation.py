@@ -36,7 +36,8 @@ from faultline.experiments.job.step_times import (
     jitter_of_passes,
 )
 from faultline.experiments.job.workload import Workload, workload_of
-from faultline.simulator.job.job import Durations, Rejoin
+from faultline.simulator.job.durations import Durations
+from faultline.simulator.job.job import Rejoin
 from faultline.strategies.interface.recovery import SHRINK
 from faultline.strategies.plugins.registry import strategy_class
 

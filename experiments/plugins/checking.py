@@ -469,7 +469,7 @@ def _check_events(
 
 def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:
     events: list[Event] = []
-    training = Training(job.work, job.rules, strategy, events.append)
+    training = Training(job, strategy, events.append)
     simulate(training, ReplayEngine(job))
     return training.progress, events
 

@@ -20,7 +20,7 @@ from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import Durations
 from faultline.strategies.plugins.guarding import text_of
 
 Labels = tuple[tuple[str, Any], ...]

@@ -57,8 +57,7 @@ def run(
         seeded = question.job(seed)
         strategy = question.strategy()
         training = Training(
-            seeded.work,
-            seeded.rules,
+            seeded,
             strategy,
             record_event,
             on_checkpoint,

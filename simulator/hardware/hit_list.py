@@ -8,7 +8,8 @@ from math import inf
 
 from faultline.simulator.failures.failure import Failure, Level
 from faultline.simulator.hardware.reserve import is_over
-from faultline.simulator.job.job import Rules, Work
+from faultline.simulator.job.job import Rules
+from faultline.simulator.job.work import Work
 from faultline.strategies.interface.recovery import Recovery
 from faultline.strategies.interface.scheme import Hit, Strategy
 

@@ -10,8 +10,8 @@ from math import sqrt
 
 import numpy as np
 from faultline.simulator.failures.random_streams import Purpose, stream
-from faultline.simulator.job.job import Work
 from faultline.simulator.job.phases import Compute
+from faultline.simulator.timing.timer import Timer
 from numpy.typing import NDArray
 from scipy.special import cython_special, ndtri_exp, xlogy
 
@@ -131,15 +131,16 @@ class SimulatedFactors:
     half the jitter: so few different steps are simulated, and the mean stays the same.
     """
 
-    work: Work  # The work of the job.
+    timer: Timer  # How long the job's steps take.
     times: ComputeTimes  # Draws the factors, in units of one shard type.
 
     @classmethod
-    def of(cls, work: Work, seed: int) -> SimulatedFactors | None:
+    def of(cls, timer: Timer, seed: int) -> SimulatedFactors | None:
         """Return the draws of a run; None without jitter, or if no messages are simulated."""
+        work = timer.work
         if not work.simulates_steps or not work.compute_jitter:
             return None
-        return cls(work, ComputeTimes(1.0, work.compute_jitter, work.minimum_factor, seed))
+        return cls(timer, ComputeTimes(1.0, work.compute_jitter, work.minimum_factor, seed))
 
     def draw(self, phase: Compute) -> Compute:
         """Return the next phase at the pace of its slowest member."""
@@ -147,7 +148,7 @@ class SimulatedFactors:
         if not stacks or not phase.members:
             return phase
         factor = self.times.slowest_s(len(phase.members), stacks) / stacks
-        return self.work.slower(phase, round(factor / self._unit) * self._unit)
+        return self.timer.slower(phase, round(factor / self._unit) * self._unit)
 
     def longest(self, phase: Compute) -> float:
         """Return a factor that no draw exceeds."""
@@ -156,7 +157,7 @@ class SimulatedFactors:
 
     @property
     def _unit(self) -> float:
-        return self.work.compute_jitter / 2
+        return self.timer.work.compute_jitter / 2
 
 
 def _stacks(phase: Compute) -> int:

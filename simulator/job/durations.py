@@ -1,12 +1,17 @@
-"""How long an all-reduce takes, as a function of its members: stated, or measured."""
+"""Durations of a job's phases: stated, or measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
-from faultline.simulator.pattern.step_shares import SlowStep, StepShares
+from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPrices
+from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
+from faultline.strategies.interface.recovery import RESTART, Recovery
+
+if TYPE_CHECKING:
+    from faultline.simulator.job.background import WriteBesideSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +113,26 @@ class StepTime:
         return SyncTime(context, transfer_s, self.optimizer_s)
 
 
-class MemberTimes(Protocol):
-    """Times of a step if they depend on the members' shares, not only on their number."""
+class StepTimes(Protocol):
+    """Measured times of steps, by members, shares and conditions."""
 
-    def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
+    @property
+    def depends_on_members(self) -> bool:
+        """Whether times depend on the members, not only on their number."""
+
+    def passes_s(
+        self,
+        shares: StepShares,
+        slow: SlowStep = SOUND_STEP,
+        rounds: int = 1,
+        factor: float = 1.0,
+    ) -> float:
         """Return the time until the slowest has computed its share `rounds` times, in seconds.
 
         Each computation takes `factor` times as long; messages do not change.
         """
 
-    def sync_s(self, shares: StepShares) -> float:
+    def exchange_s(self, shares: StepShares, slow: SlowStep = SOUND_STEP) -> float:
         """Return the time of the all-reduce, in seconds."""
 
 
@@ -131,5 +146,26 @@ class StorageTimes(Protocol):
         """Return the time until some groups have loaded one, in seconds."""
 
 
-DetourTimes = Callable[[Sequence[str], SlowStep], MemberTimes]
-"""Returns the times of a step without some parts of the network, and with some stragglers."""
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Durations of phases that the scenario states or a probe has measured; all in seconds."""
+
+    all_reduce_s: AllReduceTime  # Time of an all-reduce, by the number of its members.
+    # Time to write a checkpoint, and to load one into all groups after a restart (0 if that is part
+    # of it).
+    save_s: float
+    load_s: float
+    recovery: RecoveryPrices  # Times of recoveries without their moves of state.
+    # Whether the time of a measured all-reduce depends on its members, not only on their number.
+    rings_are_uneven: bool = False
+    # Measured times of writing and loading, by group; None if not measured.
+    storage: StorageTimes | None = field(default=None, compare=False)
+    # Times of moves of state between groups; None if none moves.
+    moves: MoveTimes | None = field(default=None, compare=False)
+    # How a write to storage in the background and concurrent steps slow each other; None if they
+    # share no link.
+    write_beside: WriteBesideSteps | None = None
+
+    def restart_s(self, recovery: Recovery = RESTART) -> float:
+        """Return the time of a restart without loading, in seconds."""
+        return self.recovery.duration_s(recovery)

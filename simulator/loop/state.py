@@ -9,7 +9,7 @@ from faultline.simulator.accounting.progress import Batches, Progress
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.hardware.hit_list import HitList
 from faultline.simulator.job.conditions import UNDISTURBED, Conditions
-from faultline.simulator.job.job import Rules, Work
+from faultline.simulator.job.job import Job
 from faultline.simulator.job.phases import Outcome
 from faultline.simulator.loop.contract import Contract
 from faultline.simulator.loop.step_phases import StepCosts, StepPhases
@@ -63,14 +63,15 @@ class TrainingState:
 
     def __init__(
         self,
-        work: Work,
-        rules: Rules,
+        job: Job,
         strategy: Strategy,
         record: Callable[[Event], None] | None = None,
         *,
         records_steps: bool = True,
     ) -> None:
+        work, rules = job.work, job.rules
         self.work, self.rules, self.strategy = work, rules, strategy
+        self._timer = job.timer
         self.contract = Contract(strategy, work.groups)
         self.progress = Progress()
         self.seconds = self.progress.seconds
@@ -98,7 +99,7 @@ class TrainingState:
         self.saves_every = self.policy.every_steps if is_plain else 0
         self.limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._enough = work.steps - _ROUNDING
-        self.step = StepPhases(self.plan, work)
+        self.step = StepPhases(self.plan, self._timer)
         self.step = self.step_phases()
 
     def follow_plan(self) -> None:
@@ -112,7 +113,7 @@ class TrainingState:
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
         slow = self.response.slowdown(self.plan) if self.conditions.slow else UNDISTURBED
-        step = StepPhases(self.plan, self.work, self.conditions.parts_down, slow, self.step)
+        step = StepPhases(self.plan, self._timer, self.conditions.parts_down, slow, self.step)
         if self.response.is_active:
             sound_s = step.costs.nominal_s / step.compute.slow.slowest
             self.response.follow(self.plan, sound_s, slow)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from faultline.simulator.accounting.progress import Batches
 from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
-from faultline.simulator.job.job import Work
 from faultline.simulator.job.phases import AllReduce, Compute
+from faultline.simulator.timing.timer import Timer
 from faultline.strategies.interface.scheme import StepPlan
 
 
@@ -47,13 +47,16 @@ class StepCosts:
         "useful_s",
     )
 
-    def __init__(self, plan: StepPlan, work: Work, stated: Compute, all_reduce: AllReduce) -> None:
+    def __init__(
+        self, plan: StepPlan, timer: Timer, stated: Compute, all_reduce: AllReduce
+    ) -> None:
+        work = timer.work
         least_s, twice = stated.least_stack_s, work.reactions.validation_share
-        once = self.stack_s = stack_s = max(work.stack_s(stated), least_s)
+        once = self.stack_s = stack_s = max(timer.stack_s(stated), least_s)
         if twice:
-            once = max(work.stack_s(stated._replace(factor=1.0)), least_s)
+            once = max(timer.stack_s(stated._replace(factor=1.0)), least_s)
         self.batches = Batches.of(plan, work.approximation_loss)
-        self.reduced_share = self.batches.trained / work.detour(all_reduce)
+        self.reduced_share = self.batches.trained / timer.network_slowdown(all_reduce)
         self.types = plan.stacks * plan.stack_size
         types_s = self.types * work.compute_s
         self.nominal_s = plan.stacks * stack_s * all_reduce.slow.slowest
@@ -68,12 +71,6 @@ class StepCosts:
         causes = ("compute", "redundancy", "degraded")
         booked = zip(causes, (self.useful_s, self.redundancy_s, self.degraded_s), strict=True)
         self.booked = tuple((cause, each_s) for cause, each_s in booked if each_s)
-
-    @staticmethod
-    def depend_on_members(plan: StepPlan, work: Work) -> bool:
-        """Return whether plans that differ only in their members may have different costs."""
-        is_simulated = work.member_times is not None or work.detour_times is not None
-        return bool(is_simulated or plan.approximate or plan.pipelines or plan.mirrors)
 
 
 class StepPhases:
@@ -111,19 +108,20 @@ class StepPhases:
     def __init__(
         self,
         plan: StepPlan,
-        work: Work,
+        timer: Timer,
         parts_down: tuple[str, ...] = (),
         slow: Slowdown = UNDISTURBED,
         before: StepPhases | None = None,
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
+        work = timer.work
         self.slow, twice = slow, work.reactions.validation_share
         amount, ways = (members, stacks, size, None), (pipelines, 0.0, 1 + twice, plan.pace)
         shared, stated = (plan.all_but_members, parts_down, slow), None
         if before is None or slow.compute or shared != before._shared:
-            ways = pipelines, work.least_stack_s(plan), 1 + twice, plan.pace
+            ways = pipelines, timer.least_stack_s(plan), 1 + twice, plan.pace
             stated = Compute(*amount, 0.0, parts_down, UNDISTURBED, *ways)
-            slow = work.slowdown_of(stated, slow)
+            slow = timer.slowdown_of(stated, slow)
         self.all_reduce = AllReduce(members, parts_down, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
@@ -136,8 +134,8 @@ class StepPhases:
             self.costs, self._shared = before.costs, shared
         else:
             assert stated is not None
-            self.costs = StepCosts(plan, work, stated, self.all_reduce)
-            self._shared = None if StepCosts.depend_on_members(plan, work) else shared
+            self.costs = StepCosts(plan, timer, stated, self.all_reduce)
+            self._shared = None if timer.costs_depend_on_members(plan) else shared
         self.compute = Compute(*amount, self.costs.stack_s, parts_down, slow, *ways)
         self.down = work.groups - len(members)
         self.mirrors = mirrors
@@ -146,7 +144,7 @@ class StepPhases:
 def patch_compute(
     plan: StepPlan,
     patch: Mapping[int, int],
-    work: Work,
+    timer: Timer,
     parts_down: tuple[str, ...],
     slow: Slowdown,
 ) -> Compute:
@@ -154,4 +152,4 @@ def patch_compute(
     amount = plan.members, 0, plan.stack_size, patch
     ways = plan.pipelines, 0.0, 1.0, plan.pace
     stated = Compute(*amount, 0.0, parts_down, UNDISTURBED, *ways)
-    return stated._replace(stack_s=work.stack_s(stated), slow=work.slowdown_of(stated, slow))
+    return stated._replace(stack_s=timer.stack_s(stated), slow=timer.slowdown_of(stated, slow))

@@ -12,7 +12,7 @@ from math import ceil, inf
 from faultline.simulator.accounting.progress import Batches
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.job.job import Rules, Work
+from faultline.simulator.job.job import Job
 from faultline.simulator.job.phases import Inquiry, Outcome, Phase, QuietSteps, Saves, Snapshots
 from faultline.simulator.loop.interruptions import Interruptions
 from faultline.simulator.loop.machines import Machines
@@ -42,21 +42,21 @@ class Training:
 
     def __init__(
         self,
-        work: Work,
-        rules: Rules,
+        job: Job,
         strategy: Strategy,
         record: Callable[[Event], None] | None = None,
         on_checkpoint: Callable[[int, float], None] | None = None,
         *,
         records_steps: bool = True,
     ) -> None:
-        self.state = TrainingState(work, rules, strategy, record, records_steps=records_steps)
+        self.state = TrainingState(job, strategy, record, records_steps=records_steps)
         self.saver = Saver(self.state, on_checkpoint)
         self.machines = Machines(self.state)
         self.restarter = Restarter(self.state, self.saver, self.machines)
         self.interruptions = Interruptions(self.state, self.saver, self.machines, self.restarter)
-        self.work, self.strategy, self.progress = work, strategy, self.state.progress
-        self._most_restarts = work.give_up_after_restarts
+        self.work, self.strategy, self.progress = job.work, strategy, self.state.progress
+        self._timer = job.timer
+        self._most_restarts = job.work.give_up_after_restarts
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
@@ -326,5 +326,6 @@ class Training:
             )
         parts_down, slow = step.compute.parts_down, step.slow
         state.spend(
-            "patch_compute", (yield patch_compute(plan, verdict.patch, self.work, parts_down, slow))
+            "patch_compute",
+            (yield patch_compute(plan, verdict.patch, self._timer, parts_down, slow)),
         )

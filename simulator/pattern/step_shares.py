@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SlowStep(NamedTuple):
-    """The stragglers of a step that is simulated.
+    """The stragglers of a step that is simulated, and the lost parts of its network.
 
     Attributes
     ----------
@@ -23,11 +23,14 @@ class SlowStep(NamedTuple):
         How many times as long slow ranks compute.
     deal : tuple of (int, int)
         Micro-batches of those groups that were dealt more or fewer than usual.
+    parts_down : tuple of str
+        Switches and links that are down and can be routed around.
     """
 
     links: tuple[tuple[str, float], ...] = ()
     ranks: tuple[tuple[Rank, float], ...] = ()
     deal: tuple[tuple[int, int], ...] = ()
+    parts_down: tuple[str, ...] = ()
 
 
 SOUND_STEP = SlowStep()

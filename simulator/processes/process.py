@@ -360,7 +360,7 @@ def simulate_here(
 
     level_memory_doors(traffic)
     events: list[Event] = []
-    training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
+    training = Training(job, strategy, events.append if keep_events else None)
     simgrid_engine = SimgridEngine(job, traffic, platform)
     simgrid_engine.failure_injector.power_on()
     errors: list[Exception] = []

@@ -73,7 +73,7 @@ class BesideCopies:
     def _all_reduce_alone_s(self, phase: Compute | AllReduce) -> float:
         """Return the time of an all-reduce without copies, in seconds; the last one is kept."""
         if phase is not self._timed_phase:
-            self._timed_phase, self._timed_s = phase, self._job.all_reduce_s(phase)
+            self._timed_phase, self._timed_s = phase, self._job.timer.exchange_s(phase)
         return self._timed_s
 
     def _beside_copies(self, handler: Callable[[Any], Outcome], phase: Phase) -> Outcome:

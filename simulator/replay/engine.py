@@ -67,7 +67,7 @@ class ReplayEngine(BesideCopies):
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         jitter = 0.0 if work.simulates_steps else work.compute_jitter
         self._pace = ComputeTimes(1.0, jitter, work.minimum_factor, job.seed)
-        self._factors = SimulatedFactors.of(work, job.seed)
+        self._factors = SimulatedFactors.of(job.timer, job.seed)
         # Ends of compute and all-reduce of steps ahead: of these phases, from this draw on.
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
@@ -174,7 +174,7 @@ class ReplayEngine(BesideCopies):
         compute, pace, now_s = phase.compute, self._pace, self.now_s
         (_, stack_s), stacks = slowest, compute.stacks
         all_reduce_s = self._all_reduce_alone_s(phase.all_reduce)
-        save_s = self._job.save_s(saves.writer)
+        save_s = self._job.timer.save_s(saves.writer)
         longest_s = pace.longest_s(stacks) * stack_s + all_reduce_s
         nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
         quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
@@ -238,7 +238,7 @@ class ReplayEngine(BesideCopies):
         finishing: tuple[int, ...] | None = None
         if self._simulates_steps and down:
             work, lacking = self._job.work, down.union(timed)
-            stack_s = work.finishing_stack_s(phase, lacking)
+            stack_s = self._job.timer.finishing_stack_s(phase, lacking)
             if pipelines:
                 # Other groups may compute all stages of a group that is down, and pipelines of
                 # groups that are up may need its nodes.
@@ -383,7 +383,7 @@ class ReplayEngine(BesideCopies):
         writer, fails_s = phase.writer, self._next_failure_s[phase.writer]
         if writer in self._down or fails_s <= self.now_s:
             return Outcome(self.now_s, (writer,))
-        save_s = self._job.save_s(writer)
+        save_s = self._job.timer.save_s(writer)
         if phase.waits:
             part = Written(writer, save_s) if self._follows_courses else None
             save_s = self._beside("save", save_s, part)
@@ -446,14 +446,14 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s)
 
     def _send(self, phase: Send) -> Outcome:
-        self.now_s += self._sent_s(phase.moves, self._job.sent_s(phase.moves))
+        self.now_s += self._sent_s(phase.moves, self._job.timer.sent_s(phase.moves))
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
         loading, unharmed = 0, self._unharmed(phase.members)
         while unharmed and len(unharmed) != loading:
             loading, load_s = len(unharmed), phase.duration_s
-            self.now_s += self._job.load_s(unharmed) if load_s is None else load_s
+            self.now_s += self._job.timer.load_s(unharmed) if load_s is None else load_s
             unharmed = self._unharmed(phase.members)
         return Outcome(self.now_s)
 
@@ -495,7 +495,7 @@ class ReplayEngine(BesideCopies):
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
         """Move state; send it again from other groups whenever a sender or receiver fails."""
-        if recovery is None or not self._job.moves(recovery):
+        if recovery is None or not self._job.timer.moves(recovery):
             return
         times = self._job.durations.moves
         assert times is not None

@@ -87,7 +87,7 @@ class SimgridEngine:
         self._paces = paces = [
             Pace(group, self._jitter, work.minimum_factor, job.seed) for group in range(work.groups)
         ]
-        self._factors = SimulatedFactors.of(work, job.seed)
+        self._factors = SimulatedFactors.of(job.timer, job.seed)
         self.clocks = job.failures.clocks(job.seed, job.rules.clock)
         self._simulated_steps = (
             SimulatedSteps(traffic.step, platform, work.layout) if traffic.step else None
@@ -136,7 +136,7 @@ class SimgridEngine:
             return self._simulate[type(phase)](phase)
         start_s, alone_s, is_simulated = simgrid.Engine.clock, inf, bool(self._simulated_steps)
         if isinstance(phase, AllReduce):
-            alone_s = self._job.all_reduce_s(phase)
+            alone_s = self._job.timer.exchange_s(phase)
         elif isinstance(phase, Compute) and is_simulated and phase.has_whole_passes:
             alone_s = self._nominal_s(phase) * phase.slow.slowest
         outcome = self._simulate[type(phase)](phase)
@@ -238,7 +238,7 @@ class SimgridEngine:
         may_outlast = steps.may_outlast_passes(shares)
         if may_outlast:
             # Gradients that should hide behind the last pass may last longer than it.
-            longest_s += self._job.all_reduce_s(phase)
+            longest_s += self._job.timer.exchange_s(phase)
         unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
         simulated, waiting = steps.split_by_hosts(shares, unharmed)
         if may_outlast and not (simulated | waiting).issuperset(computing):
@@ -260,7 +260,7 @@ class SimgridEngine:
         self, phase: Compute, began_s: float, working: Collection[int], missing: Collection[int]
     ) -> float:
         """Return when the working groups should have ended, and missing groups have failed."""
-        remaining = phase._replace(stack_s=self._job.work.finishing_stack_s(phase, missing))
+        remaining = phase._replace(stack_s=self._job.timer.finishing_stack_s(phase, missing))
         slowest = max((phase.slow.compute.get(group, 1.0) for group in working), default=0.0)
         ends_s = began_s + self._nominal_s(remaining) * slowest
         return max(ends_s, *(self.clocks.next_failure_s[group] for group in missing), 0.0)
@@ -349,7 +349,7 @@ class SimgridEngine:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s, self._late_s = simgrid.Engine.clock - self._late_s, 0.0
-        whole_s = self._job.all_reduce_s(phase)
+        whole_s = self._job.timer.exchange_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
         ends_s = start_s + whole_s
@@ -390,7 +390,7 @@ class SimgridEngine:
         """
         members = phase.members
         steps.set_conditions(phase.parts_down, phase.slow)
-        longest_s = self._beside_write(self._job.all_reduce_s(phase))
+        longest_s = self._beside_write(self._job.timer.exchange_s(phase))
         if not absent and self._unharmed(members, longest_s).issuperset(members):
             steps.sync(self._shares(phase))
         else:
@@ -499,14 +499,14 @@ class SimgridEngine:
         if transfer(self._traffic.state_flows(moves)):
             return True
         # A missing part goes unnoticed until the transfer should have ended.
-        simgrid.this_actor.sleep_until(start_s + self._job.sent_s(moves))
+        simgrid.this_actor.sleep_until(start_s + self._job.timer.sent_s(moves))
         return False
 
     def _save(self, phase: Save) -> Outcome:
         writer, start_s = phase.writer, simgrid.Engine.clock
         if writer in self.failure_injector.down:
             return Outcome(start_s, (writer,))
-        traffic, save_s = self._traffic, self._job.save_s(writer)
+        traffic, save_s = self._traffic, self._job.timer.save_s(writer)
 
         def order() -> bool:
             if traffic.save:
@@ -559,7 +559,7 @@ class SimgridEngine:
                 traffic.checkpoint_bytes_per_rank,
                 traffic.readers,
             ):
-                load_s = self._job.load_s(remaining) if load_s is None else load_s
+                load_s = self._job.timer.load_s(remaining) if load_s is None else load_s
                 simgrid.this_actor.sleep_until(start_s + load_s)
             remaining = [group for group in remaining if group not in down]
         return Outcome(simgrid.Engine.clock)
@@ -574,7 +574,7 @@ class SimgridEngine:
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
         """Move state; start again from other groups whenever a sender or receiver fails."""
-        if recovery is None or not self._job.moves(recovery):
+        if recovery is None or not self._job.timer.moves(recovery):
             return
         down = self.failure_injector.down
         senders = [group for group in members if group not in down]

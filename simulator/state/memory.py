@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import gcd
 
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.simulator.job.job import Work
+from faultline.simulator.job.work import Work
 from faultline.simulator.state.shared_optimizer import SharedOptimizer
 from faultline.simulator.state.snapshots import Losses, Saved, SnapshotSlot
 from faultline.strategies.protection.base import Recovery

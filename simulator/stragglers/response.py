@@ -20,7 +20,7 @@ from faultline.simulator.job.conditions import (
     SlowParts,
     slowdown_of,
 )
-from faultline.simulator.job.job import Work
+from faultline.simulator.job.work import Work
 from faultline.strategies.interface.scheme import StepPlan
 from faultline.strategies.theory.stragglers import (
     Remedy,

@@ -19,9 +19,10 @@ from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
-from faultline.simulator.job.durations import ConstantTime
-from faultline.simulator.job.job import Durations, Job, Rules, Work
+from faultline.simulator.job.durations import ConstantTime, Durations
+from faultline.simulator.job.job import Job, Rules
 from faultline.simulator.job.recovery_times import RecoveryPrices
+from faultline.simulator.job.work import Work
 from faultline.simulator.loop.run import simulate
 from faultline.simulator.loop.training import Training
 from faultline.simulator.replay.engine import ReplayEngine
@@ -160,7 +161,7 @@ def small_job(
 
 def replayed(job: Job, strategy: Strategy, tell: Callable[[Event], None] | None = None) -> Progress:
     """Return what becomes of a job on the replay engine."""
-    training = Training(job.work, job.rules, strategy, tell)
+    training = Training(job, strategy, tell)
     simulate(training, ReplayEngine(job))
     return training.progress
 

@@ -125,7 +125,7 @@ class SteadyStateTraining(Training):
     """
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
-        super().__init__(job.work, job.rules, strategy)
+        super().__init__(job, strategy)
         self._past = self.machines.begin_in_repair(past) if job.work.standbys else past
         self.begun_s = 0.0
 

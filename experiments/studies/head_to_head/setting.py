@@ -30,7 +30,7 @@ from faultline.experiments.studies.head_to_head.failures import FailureProcess
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import Durations
 from faultline.simulator.timing.cache_folder import platform_in_cache
 from faultline.simulator.workload.memory import gpu_memory
 from faultline.strategies.interface.job_shape import JobShape

@@ -105,7 +105,7 @@ def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
         elif event.kind is EventKind.MISSING and event.step < cell.steps:
             lost.extend(event.groups)
 
-    training = Training(job.work, job.rules, question.strategy(), record)
+    training = Training(job, question.strategy(), record)
     simulate(training, ReplayEngine(job))
     return [plans[step] for step in range(1, cell.steps + 1)], len(lost)
 

@@ -14,7 +14,7 @@ from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import parts_of, read_rows
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import Durations
 from faultline.simulator.timing.probes import probe
 from faultline.strategies.schemes.spare.golomb import largest_redundancy
 

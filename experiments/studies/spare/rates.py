@@ -23,7 +23,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, Cell, headline
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import Durations
 from faultline.strategies.plugins.registry import build_strategy, strategy_class
 
 REJOINING = "spare-rejoining"

@@ -14,14 +14,13 @@ from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job import disturbances
 from faultline.experiments.job.platform_files import spec_of
 from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
-from faultline.experiments.job.step_times import detour_times
 from faultline.experiments.job.workload import model_flop_utilisation
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.topology import servers_of
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.step_shares import SlowStep, StepShares
 
 JOB = """
 [job]
@@ -234,9 +233,11 @@ def test_engines_agree_where_the_slow_group_fails(four_servers: Path, edit: Edit
     question = resolve(scenario)
     assert question.step is not None
     assert not question.step.is_even
-    times = question.job(0).work.member_times
+    times = question.job(0).work.step_times
     assert times is not None
-    parts_down = times.passes_s(StepShares((1, 2, 3))) + times.sync_s(StepShares((1, 2, 3)))
+    assert times.depends_on_members
+    others = StepShares((1, 2, 3))
+    parts_down = times.passes_s(others) + times.exchange_s(others)
     assert parts_down < 0.9 * question.step.step_s
 
 
@@ -274,15 +275,13 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     scenario = scenario_on(servers, **struck)
     replayed, _ = in_both_engines(scenario)
     assert replayed["events"] == 0
-    times = resolve(scenario).job(0).work.detour_times
+    times = resolve(scenario).job(0).work.step_times
     assert times is not None
     assert whole.step is not None
-    parts_down = times(("leaf-00000-03",))
-    assert parts_down.passes_s(StepShares((0, 1))) == pytest.approx(whole.step.passes_s, rel=1e-6)
+    both, without = StepShares((0, 1)), SlowStep(parts_down=("leaf-00000-03",))
+    assert times.passes_s(both, without) == pytest.approx(whole.step.passes_s, rel=1e-6)
     slower_s = whole.step.data_parallel_s * (8 / 7 - 1)
-    assert parts_down.sync_s(StepShares((0, 1))) == pytest.approx(
-        whole.step.sync_s + slower_s, rel=1e-3
-    )
+    assert times.exchange_s(both, without) == pytest.approx(whole.step.sync_s + slower_s, rel=1e-3)
     calm_s = float(run(whole, 0)["time_s"])
     assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
 
@@ -300,10 +299,11 @@ def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) 
     struck = scenario.change({**mixed, "failures.mtbf_s": None, "failures.clock": "renewal"})
     replayed, _ = in_both_engines(struck)
     assert replayed["events"] == 0
-    times = resolve(struck).job(0).work.detour_times
+    times = resolve(struck).job(0).work.step_times
     assert times is not None
     all_reduce_s = whole.durations.all_reduce_s(2)
-    assert times(("leaf-00000-03",)).sync_s(StepShares((0, 1))) == pytest.approx(
+    without = SlowStep(parts_down=("leaf-00000-03",))
+    assert times.exchange_s(StepShares((0, 1)), without) == pytest.approx(
         8 / 7 * all_reduce_s, rel=1e-3
     )
     longer_s = replayed["time_s"] - _time_s(whole)
@@ -487,11 +487,10 @@ def test_the_groups_that_are_left_exchange_gradients_on_their_own_routes(tmp_pat
     resolved = resolve(scenario_on(path, **layout))
     assert resolved.step is not None
     assert resolved.step.is_even
-    times = detour_times(resolved.scenario, resolved.compute_s)
+    times = resolved.job(0).work.step_times
     assert times is not None
-    left = times(())
     in_leaf_s, in_other_s, apart_s = (
-        left.sync_s(StepShares(members)) for members in ((0, 1), (2, 3), (0, 2))
+        times.exchange_s(StepShares(members)) for members in ((0, 1), (2, 3), (0, 2))
     )
     assert in_other_s == in_leaf_s
     assert apart_s - in_leaf_s == pytest.approx(2 * 2 * (100e-9 + 200e-9), rel=1e-6)

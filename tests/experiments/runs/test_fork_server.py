@@ -36,7 +36,7 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import environment
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.job.job import Durations
+from faultline.simulator.job.durations import Durations
 from faultline.strategies.interface.errors import StrategyError
 
 from tests.experiments.runs.processes import (

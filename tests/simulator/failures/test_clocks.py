@@ -81,7 +81,7 @@ def test_under_renewal_all_schemes_see_failures_at_the_very_same_moments() -> No
     taken = []
     for name, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3)):
         job = small_job(STUDY_S, groups=12, steps=10**6, compute_s=64.0, time_limit_s=400_000.0)
-        training = Training(job.work, job.rules, build_strategy(name, 12, redundancy))
+        training = Training(job, build_strategy(name, 12, redundancy))
         engine = ReplayEngine(job)
         simulate(training, engine)
         for group in range(12):

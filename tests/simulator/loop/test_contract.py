@@ -195,7 +195,7 @@ def test_a_run_of_a_scheme_that_drops_no_group_ends_with_its_name() -> None:
     """Without the check the job goes on with a group that is down, and takes hardly longer."""
     job = small_job(Exponential(100.0))
     with pytest.raises(ContractError, match="scheme 'pliant' broke its contract"):
-        simulate(Training(job.work, job.rules, Pliant(3, clings=True)), ReplayEngine(job))
+        simulate(Training(job, Pliant(3, clings=True)), ReplayEngine(job))
 
 
 def test_redundancy_that_is_none_of_a_scheme_is_refused() -> None:

@@ -74,7 +74,7 @@ def counted_on_simgrid(*parts: Any) -> Any:
 def counted(question: ResolvedJob, seed: int, engine: str) -> None:
     job, strategy = question.job(seed), question.strategy()
     if engine == "replay":
-        training = CountedTraining(job.work, job.rules, strategy)
+        training = CountedTraining(job, strategy)
         simulate(training, ReplayEngine(job))
         progress = training.progress
     else:

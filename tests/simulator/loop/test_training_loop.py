@@ -73,7 +73,7 @@ def log_and_progress(
 ) -> tuple[list[Event], Progress]:
     job = small_job(Scripted({}), groups=strategy.groups, **changes)
     events: list[Event] = []
-    training = Training(job.work, job.rules, strategy, events.append)
+    training = Training(job, strategy, events.append)
     simulate(training, engine)
     progress = training.progress
     assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
@@ -220,9 +220,7 @@ def test_a_job_gives_up_in_a_step_that_each_recovery_loses_again(
 def test_every_checkpoint_is_reported_as_progress_on_request() -> None:
     job = small_job(Scripted({}))
     reported: list[tuple[int, float]] = []
-    training = Training(
-        job.work, job.rules, Obedient(3, []), None, lambda *now: reported.append(now)
-    )
+    training = Training(job, Obedient(3, []), None, lambda *now: reported.append(now))
     simulate(training, ScriptedEngine())
     assert reported == [(2, 29.0), (4, 58.0)]
 

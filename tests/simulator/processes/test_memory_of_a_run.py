@@ -48,7 +48,7 @@ def kept_bytes(scenario: str, settings: list[str], steps: int) -> tuple[int, int
     job = resolve(asked).job(seed=0)
     gc.collect()
     tracemalloc.start()
-    training = Training(job.work, job.rules, resolve(asked).strategy())
+    training = Training(job, resolve(asked).strategy())
     engine = ReplayEngine(job)
     simulate(training, engine)
     gc.collect()

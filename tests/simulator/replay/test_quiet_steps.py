@@ -56,7 +56,7 @@ class Counting(ReplayEngine):
 
 
 def simulated(job: Job, strategy: Strategy, engine: ReplayEngine) -> Progress:
-    training = Training(job.work, job.rules, strategy)
+    training = Training(job, strategy)
     simulate(training, engine)
     return training.progress
 

@@ -13,7 +13,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.accounting.progress import Batches, Progress
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.models import constant_rate
-from faultline.simulator.job.job import Work
+from faultline.simulator.job.work import Work
 from faultline.simulator.state.memory import Memory
 from faultline.simulator.state.shared_optimizer import SharedOptimizer
 from faultline.simulator.state.snapshots import Losses, Saved, SnapshotSlot

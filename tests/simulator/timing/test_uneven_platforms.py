@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
+from faultline.experiments.job.resolved_job import resolve
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import parse_spec
@@ -278,13 +279,15 @@ def test_engines_agree_whoever_is_left(
 def test_the_slow_one_slows_as_long_as_it_is_there(slow_adapter: Path) -> None:
     """2 (n - 1)/n of its bytes pass its adapter; without it, all is as where no adapter is slow."""
     sound_s = durations_of(load_scenario("spare-sound", ["job.groups=8"])).all_reduce_s
-    rings = durations_of(load_scenario("spare-sound", on_slow(slow_adapter))).rings
+    scenario = load_scenario("spare-sound", on_slow(slow_adapter))
+    assert durations_of(scenario).rings_are_uneven
+    rings = resolve(scenario).job(0).work.step_times
     assert rings is not None
     everybody, others = tuple(range(8)), (0, 1, 2, 4, 5, 6, 7)
-    with_it, without_it = (rings.sync_s(StepShares(members)) for members in (everybody, others))
+    with_it, without_it = (rings.exchange_s(StepShares(members)) for members in (everybody, others))
     size_bytes = with_it * SLOW_NIC / (2 * 7 / 8)
     assert without_it == pytest.approx(sound_s(7), rel=1e-3)
-    pair = rings.sync_s(StepShares((2, 3)))
+    pair = rings.exchange_s(StepShares((2, 3)))
     assert pair == pytest.approx(size_bytes / SLOW_NIC, rel=1e-3)
 
 
@@ -305,6 +308,6 @@ def test_the_storage_waits_for_who_is_slow(slow_adapter: Path, tmp_path: Path) -
 
 def test_nothing_is_simulated_where_all_are_alike() -> None:
     alike = durations_of(load_scenario("spare-sound", ["job.groups=8"]))
-    assert alike.rings is None
+    assert not alike.rings_are_uneven
     assert alike.storage is not None
     assert {alike.storage.save_s(group) for group in range(8)} == {alike.save_s}
