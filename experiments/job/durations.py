@@ -103,7 +103,7 @@ def write_beside(
 
     with explaining_aborts(path):
         traffic = simulated_traffic(scenario, path, snapshot)
-        slowdown = write_beside_steps(path, traffic, job_layout(scenario))
+        slowdown = write_beside_steps(path, traffic)
     return slowdown if slowdown.shares_links else None
 
 

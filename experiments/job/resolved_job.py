@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import inf
@@ -38,14 +38,12 @@ from faultline.experiments.job.job_shape import job_shape, scheme_of
 from faultline.experiments.job.platform_files import (
     check_platform,
     is_as_generated,
-    platform_file,
     reduces_on_network,
     state_bytes,
 )
 from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import (
     jitter_of_passes,
-    simulated_traffic,
     step_times,
 )
 from faultline.experiments.job.workload import Source, Workload, workload_of
@@ -68,8 +66,6 @@ from faultline.strategies.theory.checkpoint_period import Costs
 from faultline.strategies.theory.prediction import Prediction, largest_of_normals
 
 if TYPE_CHECKING:
-    from faultline.simulator.job.background import WriteBesideSteps
-    from faultline.simulator.job.courses import Courses
     from faultline.simulator.job.durations import StepTime
 
 
@@ -250,20 +246,8 @@ class ResolvedJob:
             slow_response(self.scenario, self.durations, self.step),
             free_machines_of(self.scenario),
             hides,
-            self._courses(writes, hides=hides),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
-
-    def _courses(self, writes: Mapping[str, WriteBesideSteps], *, hides: bool) -> Courses | None:
-        """Return the simulated courses; those with snapshots to memory include all others."""
-        times = writes.get("memory") or writes.get("storage")
-        if times is not None or not hides:
-            return None if times is None else times.courses
-        from faultline.simulator.timing.simulated_courses import courses_of
-
-        path = platform_file(self.scenario)
-        traffic = simulated_traffic(self.scenario, path)
-        return courses_of(path, traffic, job_layout(self.scenario))
 
     def _standby_lives(self, seed: int) -> Iterator[float]:
         """Yield exponential lifetimes of standbys, with the mean of the job's machines."""

@@ -6,29 +6,17 @@ that share one link equally.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 from typing import Literal
-
-from faultline.simulator.job.courses import (
-    Alone,
-    Copy,
-    Course,
-    Courses,
-    Fails,
-    Part,
-    Passes,
-    Returns,
-)
 
 Meets = Literal["passes", "sync", "save", "send"]
 """Traffic that a write may share links with: the passes of a step, its exchange of gradients,
 another checkpoint, or state that groups send to each other."""
 
 _ROUNDING = 1e-9
-_FOR_EVER_S = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +61,6 @@ class WriteBesideSteps:
     save: Sharing = ANOTHER_WRITE
     # Sharing with state that groups send to each other over the links of checkpoints.
     send: Sharing = ANOTHER_WRITE
-    # Simulates all traffic from the write's start; None for jobs that are too large for that.
-    courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
     def shares_links(self) -> bool:
@@ -127,84 +113,29 @@ class Write:
 
 
 class WriteClock:
-    """Progress of the writes that go on while a job does.
-
-    As long as SimGrid can simulate all traffic since the first write began, that course defines
-    their progress. After other phases, such as a step of parts of micro-batches, progress follows
-    from the rates at which a write and a single step share links; without `courses`, always. If
-    `gradients_hide`, passes may leave gradients in flight that a write has slowed.
+    """Progress of the writes in flight, by the rates at which a write and a part of a step share.
 
     Attributes
     ----------
-    go_on : bool
-        Whether writes are in flight, or hidden gradients that the last write has slowed.
+    left_s : dict of Write to float
+        The writes in flight, with the seconds that each still needs alone.
     """
 
-    def __init__(self, courses: Courses | None = None, gradients_hide: bool = False) -> None:
+    def __init__(self) -> None:
         self.left_s: dict[Write, float] = {}
         self._breaks_s: dict[Write, float] = {}
-        self._courses, self._gradients_hide = courses, gradients_hide
-        self._trails = False
-        self._course: tuple[Part, ...] | None = None
-        self._course_from_s = 0.0
-        self._copies: list[Write] = []
-        self._failed: set[int] = set()
-        self.go_on = False
 
-    @property
-    def follows_course(self) -> bool:
-        """Whether a course covers everything since the first write began."""
-        return self._course is not None and self.go_on
+    def begin(self, write: Write, breaks_s: float = inf) -> None:
+        """Begin a write that loses one of its hosts at `breaks_s` seconds.
 
-    def fail(self, group: int, at_s: float) -> bool:
-        """Record that a group's hosts fail at `at_s` seconds; return whether that is new."""
-        if self._course is None or self._courses is None or group in self._failed:
-            return False
-        if not self._courses.simulate_failures:
-            self._leave_course()
-            return False
-        self._failed.add(group)
-        self._course = (*self._course, Fails(group, at_s - self._course_from_s))
-        return True
-
-    def bring_back(self, groups: Iterable[int]) -> None:
-        """Record that the hosts of some groups are on again."""
-        back = tuple(group for group in groups if group in self._failed)
-        if self._course is not None and back:
-            self._failed.difference_update(back)
-            self._course = (*self._course, Returns(back))
-
-    def begin(
-        self,
-        write: Write,
-        now_s: float = 0.0,
-        breaks_s: float = inf,
-        off: tuple[int, ...] = (),
-    ) -> None:
-        """Begin a write at `now_s`; it aborts when its writer fails, at `breaks_s`; in seconds.
-
-        Groups that are `off` take no part in it.
+        A write to storage then stops sending. The other groups' copies to host memories go on, but
+        their snapshot is incomplete.
         """
-        if not self.go_on:
-            self._course = () if self._courses else None
-            self._course_from_s, self._copies, self._failed = now_s, [], set()
-        if self._course is not None:
-            self._course = (*self._course, Copy(write.writer, off))
-            self._copies.append(write)
         self.left_s[write] = write.times.alone_s
         self._breaks_s[write] = breaks_s
-        self.go_on = True
 
-    def prolonged_s(
-        self, duration_s: float, start_s: float, meets: Meets, part: Part | None = None
-    ) -> float:
-        """Return how long a part takes during writes, given its `duration_s` alone; in seconds.
-
-        `part` is the corresponding part of the course; without it the rates apply.
-        """
-        course = self._course_with(part)
-        if course is not None:
-            return self._end_s(course) - start_s
+    def prolonged_s(self, duration_s: float, start_s: float, meets: Meets) -> float:
+        """Return how long a part takes during writes, given its `duration_s` alone; in seconds."""
         left_s, beside_s, done_s = dict(self.left_s), 0.0, 0.0
         while left_s:
             slowdown, paces = _rates(list(left_s), meets)
@@ -216,84 +147,32 @@ class WriteClock:
             done_s += lasts_s / slowdown
         return beside_s + duration_s - done_s
 
-    def advance(
-        self, start_s: float, now_s: float, meets: Meets | None, part: Part | None = None
-    ) -> None:
-        """Advance the writes to `now_s`; `part` is the corresponding part of the course."""
-        self._trails = False
-        if start_s < now_s:
-            self._advance(start_s, now_s, meets, part)
-        self.go_on = self._trails or bool(self.left_s)
-
-    def _advance(
-        self, start_s: float, now_s: float, meets: Meets | None, part: Part | None
-    ) -> None:
-        course = self._course_with(part)
-        if course and part and abs(self._end_s(course) - now_s) <= _ROUNDING * now_s:
-            self._follow(course, part, now_s)
-            return
-        self._leave_course()
+    def advance(self, start_s: float, now_s: float, meets: Meets | None) -> None:
+        """Advance the writes to `now_s`, through a part that began at `start_s`; in seconds."""
         while self.left_s and start_s < now_s:
             _, paces = _rates(list(self.left_s), meets)
-            lasts_s = self._first_end_s(self.left_s, paces, start_s)
-            whole = self._go_on(self.left_s, paces, start_s, min(lasts_s, now_s - start_s))
-            start_s += min(lasts_s, now_s - start_s)
-            for write, is_whole in whole.items():
+            lasts_s = min(self._first_end_s(self.left_s, paces, start_s), now_s - start_s)
+            ended = self._go_on(self.left_s, paces, start_s, lasts_s)
+            start_s += lasts_s
+            for write, is_whole in ended.items():
                 write.end(start_s if is_whole else inf)
-
-    def _course_with(self, part: Part | None) -> Course | None:
-        """Return the course so far and one more part; None if it is not simulated."""
-        if self._courses is None or self._course is None or part is None:
-            return None
-        if len(self._course) >= self._courses.most_parts:
-            return None
-        return self._courses.of((*self._course, part))
-
-    def _end_s(self, course: Course) -> float:
-        """Return when the part after the course so far ends, in seconds."""
-        assert self._course is not None, "of no course"
-        return self._course_from_s + course.ends_s[len(self._course)]
-
-    def _follow(self, course: Course, part: Part, now_s: float) -> None:
-        """Advance by a part of a course, which ends now."""
-        assert self._course is not None, "of no course"
-        for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
-            over_at_s = self._course_from_s + over_s
-            if write in self.left_s and over_at_s <= now_s * (1.0 + _ROUNDING):
-                write.end(min(over_at_s, now_s) if arrived else inf)
-                del self.left_s[write]
-        self._course = (*self._course, part)
-        hides = self._gradients_hide and isinstance(part, Passes)
-        self._trails = hides and not self.left_s
-
-    def _leave_course(self) -> None:
-        """Switch to rates, which start with the time that each write would still need alone."""
-        if self._courses is None or self._course is None or not self.left_s:
-            self._course = None
-            return
-        course = self._courses.of((*self._course, Alone(_FOR_EVER_S)))
-        now_s = course.ends_s[len(self._course) - 1]
-        for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
-            if write in self.left_s and arrived:
-                self.left_s[write] = max(over_s - now_s, 0.0)
-            elif write in self.left_s:
-                self.left_s[write] = inf
-                self._breaks_s[write] = self._course_from_s + max(over_s, now_s)
-        self._course = None
 
     def end(self) -> None:
         """Abort all writes."""
         for write in self.left_s:
             write.end()
         self.left_s.clear()
-        self._course, self._trails, self.go_on = None, False, False
+
+    def _stops_s(self, write: Write) -> float:
+        """Return when a write stops although it is not complete, in seconds."""
+        return inf if write.writer is None else self._breaks_s[write]
 
     def _first_end_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float
     ) -> float:
         """Return the seconds until the first write ends."""
         return min(
-            min(write_s / pace, self._breaks_s[write] - now_s)
+            min(write_s / pace, self._stops_s(write) - now_s)
             for (write, write_s), pace in zip(left_s.items(), paces, strict=True)
         )
 
@@ -303,9 +182,8 @@ class WriteClock:
         """Advance writes; return those that end, and whether each is complete."""
         ended = {}
         for (write, write_s), pace in zip(list(left_s.items()), paces, strict=True):
-            breaks_s = self._breaks_s[write] - now_s
-            if min(write_s / pace, breaks_s) <= lasts_s:
-                ended[write] = write_s / pace <= breaks_s
+            if min(write_s / pace, self._stops_s(write) - now_s) <= lasts_s:
+                ended[write] = write_s / pace <= self._breaks_s[write] - now_s
                 del left_s[write]
             else:
                 left_s[write] = write_s - lasts_s * pace

@@ -10,7 +10,6 @@ from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.job.background import WriteBesideSteps
 from faultline.simulator.job.conditions import Disturbances
-from faultline.simulator.job.courses import Courses
 from faultline.simulator.job.durations import StepTimes
 from faultline.simulator.job.phases import Compute
 from faultline.simulator.pattern.step_shares import StepShares
@@ -72,18 +71,6 @@ class Work:
     # either, the job waits for repairs. None for an unlimited number.
     free_machines: int | None = None
     gradients_hide: bool = False  # Whether gradients hide behind the passes of simulated steps.
-    # Simulates steps during snapshots, and steps that fail while hidden gradients are in flight.
-    courses: Courses | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def simulates_failing_steps(self) -> bool:
-        """Whether passes in which a group fails are simulated as a course.
-
-        The hidden gradients of the remaining groups share links with the passes.
-        """
-        # With jitter each course would be different.
-        courses = None if self.compute_jitter else self.courses
-        return self.gradients_hide and courses is not None and courses.simulate_failures
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many stacks of a patch the GPUs of each group compute.

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.compute_times import ComputeTimes, SimulatedFactors
-from faultline.simulator.job.courses import Written
 from faultline.simulator.job.job import Job
 from faultline.simulator.job.phases import (
     AllReduce,
@@ -45,8 +44,6 @@ from faultline.simulator.replay.beside import BesideCopies
 from faultline.strategies.interface.recovery import Recovery
 from numpy.typing import NDArray
 
-_LAST_DIGITS = 1.0 + 1e-12
-"""If a failure ends a course, the two times are equal up to rounding."""
 # From this many steps on, arrays are faster than one step after the other.
 _MANY_STEPS = 24
 _NO_GROUPS: Mapping[int, int] = MappingProxyType({})
@@ -94,11 +91,11 @@ class ReplayEngine(BesideCopies):
     def execute(self, phase: Phase) -> Outcome:
         """Execute one phase and return its outcome."""
         handler = self._handlers[type(phase)]
-        return self._beside_copies(handler, phase) if self._writes.go_on else handler(phase)
+        return self._beside_copies(handler, phase) if self._writes.left_s else handler(phase)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s or self._writes.go_on:
+        if self._down or self._busy_until_s or self._writes.left_s:
             return Outcome(now_s)
         compute, all_reduce, at_most, until_s, saves, snapshots = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
@@ -254,8 +251,10 @@ class ReplayEngine(BesideCopies):
                 counts = Counter(patch.get(group, 1) for group in finishing)
             for stacks, groups in counts.items():
                 end_s = max(end_s, start_s + stack_s * times.slowest_s(groups, stacks))
-        if self._writes.go_on or self._simulates_failing:
-            end_s = self._simulated_end_s(phase, end_s)
+        if self._writes.left_s:
+            # A group that is down has failed before the end: rounding must not change that.
+            failed_s = (self._next_failure_s[group] for group in down)
+            end_s = max(start_s + self._beside("passes", end_s - start_s), *failed_s, 0.0)
         if self._simulates_steps and down:
             # From the first failure on, the other ranks of its group wait.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in down))
@@ -310,12 +309,9 @@ class ReplayEngine(BesideCopies):
         if self._fails_in_all_reduce:
             lacked_from_start |= self._mark_failed_until(start_s)
             if not lacked_from_start:
-                end_s = start_s + self._beside("sync", alone_s, self._exchange(phase))
-                self._mark_failed_until(end_s * _LAST_DIGITS if self._writes.go_on else end_s)
+                self._mark_failed_until(start_s + self._beside("sync", alone_s))
         if not down:
-            if self._writes.go_on:
-                alone_s = self._beside("sync", alone_s, self._exchange(phase))
-            self.now_s = start_s + alone_s
+            self.now_s = start_s + self._beside("sync", alone_s)
             return Outcome(self.now_s)
         if self._watchdog:
             self.now_s = max(start_s, min(start_s, self._hung_s) + rules.watchdog_s)
@@ -335,8 +331,6 @@ class ReplayEngine(BesideCopies):
                     heappush(self._upcoming, failure)
         if self._fails_in_all_reduce:
             self._mark_failed_until(self.now_s)
-        if self._follows_courses:
-            self._part = self._exchange(phase, self.now_s - start_s)
         return Outcome(self.now_s, tuple(sorted(down)))
 
     def _mark_failed_until(self, time_s: float) -> bool:
@@ -363,8 +357,6 @@ class ReplayEngine(BesideCopies):
         for group in carried_on:
             clocks.resume(group, now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        if carried_on:
-            self._writes.bring_back(carried_on)
         struck = clocks.collect(reports_failures)
         if recovery is None:
             return Outcome(now_s, (), (), struck)
@@ -385,14 +377,10 @@ class ReplayEngine(BesideCopies):
             return Outcome(self.now_s, (writer,))
         save_s = self._job.timer.save_s(writer)
         if phase.waits:
-            part = Written(writer, save_s) if self._follows_courses else None
-            save_s = self._beside("save", save_s, part)
-        ends_s = self.now_s + save_s
-        if self._writes.go_on:
-            ends_s *= _LAST_DIGITS
+            save_s = self._beside("save", save_s)
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
-        elif self._job.rules.failed_writer == "replaced" and fails_s <= ends_s:
+        elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
             self.now_s = fails_s
             return Outcome(self.now_s, (writer,))
         else:
@@ -446,7 +434,7 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s)
 
     def _send(self, phase: Send) -> Outcome:
-        self.now_s += self._sent_s(phase.moves, self._job.timer.sent_s(phase.moves))
+        self.now_s += self._beside("send", self._job.timer.sent_s(phase.moves))
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
@@ -487,7 +475,6 @@ class ReplayEngine(BesideCopies):
             self.clocks.take_while_down(group, self.now_s)
             self.clocks.resume(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        self._writes.bring_back(phase.groups)
         self._dropped.difference_update(phase.groups)
         self.now_s += self._recovery_times.duration_s(phase.recovery)
         self._move(phase.recovery, phase.members)
@@ -500,15 +487,12 @@ class ReplayEngine(BesideCopies):
         times = self._job.durations.moves
         assert times is not None
         moves, able = recovery.moves, set(self._up(members))
-        if self._writes.go_on:
-            self._part = self._alone(self.now_s - self._since_s)
         while moves := tuple(move for move in moves if move.group in able):
-            if self._writes.go_on:
-                self._advance_writes(None)
+            self._advance_writes()
             sent = sent_moves(moves, able)
             begun_s, busy_s = self.now_s, times.busy_s(sent)
             alone_s = max(busy_s.values(), default=0.0)
-            lasts_s = self._sent_s(sent, alone_s)
+            lasts_s = self._beside("send", alone_s)
             self.now_s += lasts_s
             slower = lasts_s / alone_s if alone_s else 1.0
             # A group that fails after its last flow has arrived breaks nothing.

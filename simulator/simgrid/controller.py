@@ -107,10 +107,8 @@ class SimgridEngine:
         self._saving: dict[int, Order] = {}
         self._saving_until_s = 0.0
         self._writes: list[Write] = []
-        # The latest passes: when a group stopped, by how much they were late, and whether their
-        # hidden gradients are simulated.
+        # The latest passes: when a group stopped, and whether their hidden gradients are simulated.
         self._hung_s = inf
-        self._late_s = 0.0
         self._gradients_follow = True
         self._simulate: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
@@ -179,13 +177,11 @@ class SimgridEngine:
         stacks: Mapping[int, int] = dict.fromkeys(phase.members, phase.stacks)
         if phase.patch is not None:
             stacks = work.occupied(phase, phase.patch)
-        # In these steps replay uses the simulated times also if a group fails.
-        in_course = bool(self._writes) or work.simulates_failing_steps
         waits = 0.0 < phase.stack_s <= phase.least_stack_s
         self._gradients_follow = phase.has_whole_passes and not waits
         passes = _Passes()
         if steps and phase.has_whole_passes:
-            passes = self._simulated_passes(steps, phase, stacks, in_course)
+            passes = self._simulated_passes(steps, phase, stacks)
         slow = phase.slow.compute
         orders = {
             group: ComputeOrder(count, phase.stack_s * slow.get(group, 1.0), bool(passes.at_risk))
@@ -218,18 +214,12 @@ class SimgridEngine:
             # The rest of a group waits for its failed ranks from their failure on.
             failed_s = min(self.clocks.next_failure_s[group] for group in missing)
             self._hung_s = max(began_s, failed_s)
-        if passes.at_risk and not in_course:
-            ends_s = self._passes_end_s(phase, began_s, stacks.keys() - set(missing), missing)
-            # Gradients hide behind passes; an all-reduce of known time includes the rest of them.
-            self._late_s = max(0.0, simgrid.Engine.clock - ends_s)
-            # Ranks wait for weights of a lost group; the others notice its absence at the end.
-            simgrid.this_actor.sleep_until(ends_s)
         if not missing and phase.least_stack_s:
             simgrid.this_actor.sleep_until(began_s + phase.stacks * phase.least_stack_s)
         return Outcome(simgrid.Engine.clock)
 
     def _simulated_passes(
-        self, steps: SimulatedSteps, phase: Compute, stacks: Mapping[int, int], in_course: bool
+        self, steps: SimulatedSteps, phase: Compute, stacks: Mapping[int, int]
     ) -> _Passes:
         """Return which groups' passes are simulated; GPUs of each are busy for some `stacks`."""
         shares, now_s = self._shares(phase), simgrid.Engine.clock
@@ -245,7 +235,7 @@ class SimgridEngine:
             # Gradients still in flight when the failure is noticed can stay in flight.
             simulated = set()
         at_risk = set[int]()
-        if now_s >= self._saving_until_s and (in_course or not _shares_nodes(phase)):
+        if now_s >= self._saving_until_s:
             at_risk = set(computing) - simulated - self.failure_injector.down
         times = {
             group: stacks.get(group, 1)
@@ -255,15 +245,6 @@ class SimgridEngine:
         # A rank that waits for a group at risk gets its data, or waits for ever.
         without_order = unharmed & (simulated | waiting | (stacks.keys() - set(computing)))
         return _Passes(shares, times, at_risk, without_order)
-
-    def _passes_end_s(
-        self, phase: Compute, began_s: float, working: Collection[int], missing: Collection[int]
-    ) -> float:
-        """Return when the working groups should have ended, and missing groups have failed."""
-        remaining = phase._replace(stack_s=self._job.timer.finishing_stack_s(phase, missing))
-        slowest = max((phase.slow.compute.get(group, 1.0) for group in working), default=0.0)
-        ends_s = began_s + self._nominal_s(remaining) * slowest
-        return max(ends_s, *(self.clocks.next_failure_s[group] for group in missing), 0.0)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
         """Return the groups whose ranks may be down or busy when an order comes."""
@@ -348,7 +329,7 @@ class SimgridEngine:
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
-        start_s, self._late_s = simgrid.Engine.clock - self._late_s, 0.0
+        start_s = simgrid.Engine.clock
         whole_s = self._job.timer.exchange_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
@@ -395,11 +376,8 @@ class SimgridEngine:
             steps.sync(self._shares(phase))
         else:
             first_s = min(self.clocks.next_failure_s[group] for group in members)
-            fails_s = first_s if self._writes and not absent else None
-            stops_s = shows_s
-            if not absent and fails_s is None:
-                stops_s = max(shows_s, first_s) if first_s <= ends_s else ends_s
-            steps.broken_sync(self._shares(phase), self._off_s(absent), stops_s, fails_s)
+            fails_s = None if absent else first_s
+            steps.broken_sync(self._shares(phase), self._off_s(absent), shows_s, fails_s)
         if not absent and not self._gradients_follow:
             # Waits and passes of stated time send no hidden gradients; the known end has them.
             simgrid.this_actor.sleep_until(ends_s)
@@ -583,10 +561,3 @@ class SimgridEngine:
             if self._arrives(sent_moves(moves, senders)):
                 return
             senders = [group for group in senders if group not in down]
-
-
-def _shares_nodes(phase: Compute) -> bool:
-    """Return whether a pipeline has stages on nodes of other groups, which never wait for it."""
-    return any(
-        stage.group != pipeline.group for pipeline in phase.pipelines for stage in pipeline.stages
-    )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.xml_reader import read_platform
@@ -41,6 +42,9 @@ from faultline.strategies.protection.checkpoint_policies import EverySteps
 OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
+EXACT, SHARED = 1e-6, 0.01
+"""Largest difference of the engines, as a share of a time, where nothing shares a link with a copy
+of state or with hidden gradients, and where something does."""
 COLUMNS = "time,component,kind,lasts,factor,repair"
 
 SOUND = Rules(
@@ -211,6 +215,12 @@ def alike(
     replayed, simulated = run(asked, seed), run(asked, seed, "simgrid")
     _compare(replayed, simulated, columns or ("time_s",), rel, abs_s)
     return replayed
+
+
+def bound_of(question: ResolvedJob) -> float:
+    """Return by how much the engines may differ in a job: the rule of docs/validation.md."""
+    work = question.job(0).work
+    return SHARED if work.writes or work.gradients_hide else EXACT
 
 
 def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:

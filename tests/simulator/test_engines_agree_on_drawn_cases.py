@@ -16,33 +16,28 @@ from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Call, Limits, Request, RunOutcome
 from faultline.experiments.runs.single_run import run
 
-from tests.simulator.drawn_cases import apart, drawn, simulate, simulate_folded
+from tests.simulator.drawn_cases import BothRuns, drawn, simulate, simulate_folded
+from tests.simulator.helpers import EXACT
 
-BOUND = 1e-6
 CASES, BATCH = 1000, 50
 """All cases, and those of a test."""
 QUICK, SHARES = 20, 4
 """The cases of `make test`, others each day, and the tests that share them."""
-OUTSIDE = {928: 2e-3}
-"""Bounds of the time of cases that differ, by number: see the table in docs/validation.md."""
 LIMIT_S = 300.0
 """For one case, on a busy machine; half a second is usual."""
 MOST_REFUSED = 0.25
 
 
-def wrong(result: RunOutcome, number: int) -> str:
+def wrong(result: RunOutcome) -> str:
     """Return what is wrong with a case that was simulated; nothing if it is as it should be."""
     if result.error is not None:
         return result.trace or result.error
-    replayed, simulated = result.value
+    both: BothRuns = result.value
+    replayed, simulated = both.replayed, both.simulated
     if isinstance(replayed, str) or isinstance(simulated, str):
         return "" if replayed == simulated else f"replay: {replayed}\nSimGrid: {simulated}"
-    differences = apart(replayed, simulated)
-    if differences.get("time_s", 0.0) <= OUTSIDE.get(number, 0.0):
-        return ""
-    found = [column for column, by in differences.items() if by > BOUND]
-    columns = (f"{name} {replayed.get(name)} {simulated.get(name)}" for name in found)
-    return "\n".join(("column, replay, SimGrid:", *columns)) if found else ""
+    columns = [f"{name} {replayed.get(name)} {simulated.get(name)}" for name in both.apart()]
+    return "\n".join(("column, replay, SimGrid:", *columns)) if columns else ""
 
 
 def day_of_the_commit() -> int:
@@ -73,17 +68,16 @@ def test_drawn_cases(numbers: Sequence[int], tmp_path: Path) -> None:
     mistakes, refused = [], 0
     for result in LocalExecutor(1).simulate(requests, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))
-        if mistake := wrong(result, case.number):
+        if mistake := wrong(result):
             mistakes.append(f"{mistake}\n{case.printed()}")
-        refused += result.value is not None and isinstance(result.value[0], str)
+        refused += result.value is not None and isinstance(result.value.replayed, str)
     assert not mistakes, "\n\n".join(mistakes)
     assert refused <= max(3, MOST_REFUSED * len(numbers))
 
 
 @pytest.mark.parametrize("number", [142, 219, 344, 501, 776, 834])
 def test_one_group_computes_for_all_that_are_alike(number: int, tmp_path: Path) -> None:
-    replayed, simulated = simulate_folded(number, str(tmp_path))
-    assert {column for column, by in apart(replayed, simulated).items() if by > BOUND} == set()
+    assert simulate_folded(number, str(tmp_path)).apart() == {}
 
 
 @pytest.mark.slow
@@ -92,7 +86,7 @@ def test_4096_ranks_with_failures() -> None:
     job = resolve(load_scenario("llama3-70b-hgx", changes))
     replayed, simulated = run(job, 1, "replay"), run(job, 1, "simgrid")
     assert simulated["events"] == replayed["events"] > 0
-    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=BOUND)
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=EXACT)
 
 
 def test_a_case_is_the_same_each_time_it_is_drawn() -> None:
@@ -103,10 +97,10 @@ def test_a_case_is_the_same_each_time_it_is_drawn() -> None:
 @pytest.mark.parametrize("number", [756, 778])
 def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_path: Path) -> None:
     """SimGrid aborts if a flow begins at a host that is turned off meanwhile."""
-    replayed, simulated = simulate((number, str(tmp_path)))
-    assert isinstance(replayed, dict)
-    assert isinstance(simulated, dict)
-    assert replayed["restarts"] == simulated["restarts"] > 0
+    both = simulate((number, str(tmp_path)))
+    assert isinstance(both.replayed, dict)
+    assert isinstance(both.simulated, dict)
+    assert both.replayed["restarts"] == both.simulated["restarts"] > 0
 
 
 @pytest.mark.parametrize(
@@ -124,9 +118,8 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
         pytest.param(648, id="a step breaks beside a copy"),
     ],
 )
-def test_a_case_agrees_in_every_column(number: int, tmp_path: Path) -> None:
-    """What a reader may want to try alone; each has once differed, or never ended."""
-    replayed, simulated = simulate((number, str(tmp_path)))
-    assert isinstance(replayed, dict)
-    assert isinstance(simulated, dict)
-    assert {column for column, by in apart(replayed, simulated).items() if by > BOUND} == set()
+def test_a_case_agrees(number: int, tmp_path: Path) -> None:
+    """Cases to try alone: each has once differed, or never ended."""
+    both = simulate((number, str(tmp_path)))
+    assert isinstance(both.replayed, dict)
+    assert both.apart() == {}
