@@ -17,6 +17,8 @@ Meets = Literal["passes", "sync", "save", "send"]
 another checkpoint, or state that groups send to each other."""
 
 _ROUNDING = 1e-9
+_LEAST_LOSS = 1e-3
+"""Least share of the rate of a write that counts as lost: it is observed at intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,13 @@ class Sharing:
         Alone they take `alone_s` and `write_s` seconds; they end `ended_s` and `written_s` seconds
         after the common start.
         """
-        if alone_s <= 0.0 or write_s <= 0.0:
+        if min(alone_s, write_s, ended_s) <= 0.0:
             return cls()
         if written_s >= ended_s:
             slowdown, pace = ended_s / alone_s, 1.0 - (written_s - write_s) / ended_s
         else:
             slowdown, pace = 1.0 / (1.0 - (ended_s - alone_s) / written_s), write_s / written_s
-        if max(slowdown - 1.0, 1.0 - pace) < _ROUNDING:
+        if slowdown - 1.0 < _ROUNDING and 1.0 - pace < _LEAST_LOSS:
             return cls()
         return cls(max(1.0, slowdown), min(1.0, pace))
 

@@ -81,7 +81,7 @@ def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: Non
     if not all(simgrid.Host.by_name(end).is_on for flow in flows for end in flow[:2]):
         on_begun()
         return False
-    begun = _begin(flows)
+    begun = begin(flows)
     on_begun()
     arrived = [_arrives(flow) for flow in begun]
     return all(arrived)
@@ -89,13 +89,14 @@ def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: Non
 
 def arrivals_s(flows: Sequence[Flow]) -> list[float]:
     """Send bytes between hosts that stay up, all at once; return when each flow has arrived."""
-    begun = _begin(flows)
+    begun = begin(flows)
     for flow in begun:
         flow.wait()
     return [flow.finish_time for flow in begun]
 
 
-def _begin(flows: Sequence[Flow]) -> list[simgrid.Comm]:
+def begin(flows: Sequence[Flow]) -> list[simgrid.Comm]:
+    """Start to send bytes between hosts that are up."""
     return [
         simgrid.Comm.sendto_async(
             simgrid.Host.by_name(near), simgrid.Host.by_name(far), round(size)

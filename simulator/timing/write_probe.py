@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import simgrid
 
 # Raise it when the same request would be simulated differently.
-_VERSION = 4
+_VERSION = 5
+_MOST_STEPS = 8
+"""Steps beside which a long write is observed."""
 
 
 def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
@@ -31,53 +33,39 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
     times = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
     *passes, sync, sent = (Sharing.of(*part_s) for part_s in times)
     saved = sent if traffic.save else ALONE
-    return WriteBesideSteps(times[-1][1], passes[0] if passes else ALONE, sync, saved, sent)
+    return WriteBesideSteps(times[0][1], passes[0] if passes else ALONE, sync, saved, sent)
 
 
 def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[float]]:
     """Simulate parts of a step, and a checkpoint, alone and beside a write.
 
-    Returns for the passes, the exchange of gradients and the checkpoint: seconds of the part alone,
-    of the write alone, and until the part and the write have ended if both begin at once. Beside a
-    part of a step the write is no longer than it: a longer one could make up for what it loses.
+    Returns the arguments of `Sharing.of` for the passes, if the step is simulated, the exchange of
+    gradients, and the checkpoint.
     """
-    import simgrid
     from faultline.simulator.simgrid.links import level_memory_doors
     from faultline.simulator.simgrid.loading import lasting_s, run_controller
     from faultline.simulator.simgrid.storage_traffic import transfer
+    from faultline.simulator.simgrid.write_in_flight import FlowsAlone
 
     level_memory_doors(traffic)
     # Built before any actor starts: within an actor, each task costs thread switches.
-    parts = [*_parts_of(traffic)]
-    save = partial(transfer, traffic.write_of(0))
-    flows = traffic.write_of(None if traffic.snapshot else 0)
+    parts, save = [*_parts_of(traffic)], partial(transfer, traffic.write_of(0))
     times: list[Sequence[float]] = []
 
-    def write(share: float = 1.0) -> None:
-        transfer([(near, far, size * share) for near, far, size in flows])
-
-    def beside(part: Callable[[], object], share: float) -> tuple[float, float]:
-        """Return when a part and a share of the write end if both begin at once, in seconds."""
-        written_s: list[float] = []
-        actor = simgrid.this_actor.get_host().add_actor(
-            "write", lambda: written_s.append(lasting_s(partial(write, share)))
-        )
-        ended_s = lasting_s(part)
-        actor.join()
-        return ended_s, *written_s
-
     def measure() -> None:
-        write_s = lasting_s(write)
+        write = FlowsAlone(traffic.write_of(None if traffic.snapshot else 0))
         alone_s = [lasting_s(part) for part in parts]
-        for number, part_s in enumerate(alone_s):
-            share = min(1.0, part_s / write_s)
-            short_s = lasting_s(partial(write, share))
-            for place, part in enumerate(parts):
-                if place == number:
-                    times.append((part_s, short_s, *beside(part, share)))
-                else:
-                    part()
-        times.append((lasting_s(save), write_s, *beside(save, 1.0)))
+        covered = write.beside_all(parts, _MOST_STEPS)
+        for place, (part, part_s) in enumerate(zip(parts, alone_s, strict=True)):
+            for before in parts[:place]:
+                before()
+            count, beside_s, written_s = covered[place]
+            if count:
+                written_s = write.alone_s + beside_s - written_s
+                times.append((count * part_s, write.alone_s, beside_s, written_s))
+            else:
+                times.append(write.beside(part, part_s))
+        times.append(write.beside(save, lasting_s(save)))
 
     run_controller(engine, "measure", measure)
     return times

@@ -1,0 +1,85 @@
+"""Observes the flows of a write beside other traffic: how far each part lets them come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import simgrid
+from faultline.simulator.simgrid.loading import lasting_s
+from faultline.simulator.simgrid.storage_traffic import begin
+from faultline.simulator.simgrid.traffic import Flow
+
+_SAMPLES = 64
+_HEAD_START = 1e-3
+"""Share of a write that is sent before a part begins. SimGrid shares links otherwise between flows
+that begin at once than between a flow in flight and a new one."""
+
+
+class FlowsAlone:
+    """The flows of a write, observed once without other traffic; from within an actor.
+
+    Attributes
+    ----------
+    alone_s : float
+        The time of the write alone, in seconds.
+    """
+
+    def __init__(self, flows: Sequence[Flow]) -> None:
+        self._flows = flows
+        self.alone_s = lasting_s(self._whole)
+        self._times_s = np.linspace(0.0, self.alone_s, _SAMPLES + 1)
+        self._left = np.ones(_SAMPLES + 1)
+        comms = begin(flows)
+        for sample in range(1, _SAMPLES):
+            simgrid.this_actor.sleep_for(self.alone_s / _SAMPLES)
+            self._left[sample] = self._left_of(comms)
+        self._left[-1] = 0.0
+        _await(comms)
+
+    def beside(self, part: Callable[[], object], part_s: float) -> tuple[float, ...]:
+        """Run a part that takes `part_s` alone beside the write; return what `Sharing.of` needs."""
+        comms = begin(self._flows)
+        head_s = _HEAD_START * self.alone_s
+        simgrid.this_actor.sleep_for(head_s)
+        begun_s = simgrid.Engine.clock
+        ended_s = lasting_s(part)
+        _await(comms)
+        written_s = max((comm.finish_time for comm in comms), default=begun_s) - begun_s
+        return part_s, self.alone_s - head_s, ended_s, written_s
+
+    def beside_all(
+        self, parts: Sequence[Callable[[], object]], most: int
+    ) -> list[tuple[int, float, float]]:
+        """Run parts in turn beside the write until it ends, each `most` times at most.
+
+        Returns for each part how often the write outlasted it, how long it then took, and the
+        seconds that the write alone would have needed for the bytes that it sent meanwhile.
+        """
+        found = [(0, 0.0, 0.0)] * len(parts)
+        comms, sent_s = begin(self._flows), 0.0
+        for place, part in [*enumerate(parts)] * most:
+            lasted_s, left = lasting_s(part), self._left_of(comms)
+            if not left and place == len(parts) - 1:
+                break
+            if left:
+                count, all_s, written_s = found[place]
+                now_sent_s = float(np.interp(-left, -self._left, self._times_s))
+                written_s += now_sent_s - sent_s
+                found[place], sent_s = (count + 1, all_s + lasted_s, written_s), now_sent_s
+        _await(comms)
+        return found
+
+    def _whole(self) -> None:
+        _await(begin(self._flows))
+
+    def _left_of(self, comms: Sequence[simgrid.Comm]) -> float:
+        """Return the largest share of a flow that has not arrived."""
+        sizes = (round(size) for *_, size in self._flows)
+        left = (comm.remaining / size for comm, size in zip(comms, sizes, strict=True) if size)
+        return max(left, default=0.0)
+
+
+def _await(comms: Sequence[simgrid.Comm]) -> None:
+    for comm in comms:
+        comm.wait()
