@@ -6,11 +6,13 @@ that share one link equally.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle
 from math import inf
 from typing import Literal
+
+from faultline.simulator.pattern.step_shares import StepShares
 
 Meets = Literal["passes", "sync", "save", "send"]
 """Traffic that a write may share links with: the passes of a step, its exchange of gradients,
@@ -63,6 +65,11 @@ class WriteBesideSteps:
     save: Sharing = ANOTHER_WRITE
     # Sharing with state that groups send to each other over the links of checkpoints.
     send: Sharing = ANOTHER_WRITE
+    # Returns the times of a group's write beside a step with other shares; None if these do not
+    # matter. It may be slow.
+    in_step: Callable[[StepShares, int | None], WriteBesideSteps] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     @property
     def shares_links(self) -> bool:
@@ -109,6 +116,13 @@ class Write:
     whole_s: float = inf
     is_over: bool = False  # Whether it has stopped sending.
 
+    def beside(self, meets: Meets | None, shares: StepShares | None) -> Sharing:
+        """Return how the write and a part of a step with some shares slow each other."""
+        times = self.times
+        if times.in_step is not None and shares is not None:
+            times = times.in_step(shares, self.writer)
+        return times.beside(meets)
+
     def end(self, whole_s: float = inf) -> None:
         """Stop sending: the write is complete at `whole_s`, or aborted."""
         self.whole_s, self.is_over = whole_s, True
@@ -136,11 +150,16 @@ class WriteClock:
         self.left_s[write] = write.times.alone_s
         self._breaks_s[write] = breaks_s
 
-    def prolonged_s(self, duration_s: float, start_s: float, meets: Meets) -> float:
-        """Return how long a part takes during writes, given its `duration_s` alone; in seconds."""
+    def prolonged_s(
+        self, duration_s: float, start_s: float, meets: Meets, shares: StepShares | None = None
+    ) -> float:
+        """Return how long a part takes during writes, given its `duration_s` alone; in seconds.
+
+        It is a part of a step with some `shares`, or none of a step.
+        """
         left_s, beside_s, done_s = dict(self.left_s), 0.0, 0.0
         while left_s:
-            slowdown, paces = _rates(list(left_s), meets)
+            slowdown, paces = _rates(list(left_s), meets, shares)
             lasts_s = self._first_end_s(left_s, paces, start_s + beside_s)
             if lasts_s >= (duration_s - done_s) * slowdown:
                 return beside_s + (duration_s - done_s) * slowdown
@@ -149,10 +168,16 @@ class WriteClock:
             done_s += lasts_s / slowdown
         return beside_s + duration_s - done_s
 
-    def advance(self, start_s: float, now_s: float, meets: Meets | None) -> None:
+    def advance(
+        self,
+        start_s: float,
+        now_s: float,
+        meets: Meets | None,
+        shares: StepShares | None = None,
+    ) -> None:
         """Advance the writes to `now_s`, through a part that began at `start_s`; in seconds."""
         while self.left_s and start_s < now_s:
-            _, paces = _rates(list(self.left_s), meets)
+            _, paces = _rates(list(self.left_s), meets, shares)
             lasts_s = min(self._first_end_s(self.left_s, paces, start_s), now_s - start_s)
             ended = self._go_on(self.left_s, paces, start_s, lasts_s)
             start_s += lasts_s
@@ -192,12 +217,14 @@ class WriteClock:
         return ended
 
 
-def _rates(writes: Sequence[Write], meets: Meets | None) -> tuple[float, list[float]]:
+def _rates(
+    writes: Sequence[Write], meets: Meets | None, shares: StepShares | None
+) -> tuple[float, list[float]]:
     """Return a part's time during writes over its time alone, and the writes' paces.
 
     A write to host memories and one to storage slow each other by the `save` of the first.
     """
-    sharings = [write.times.beside(meets) for write in writes]
+    sharings = [write.beside(meets, shares) for write in writes]
     if len(sharings) == 1:
         return sharings[0].slowdown, [sharings[0].pace]
     inverse = [1.0 / sharing.pace for sharing in sharings]

@@ -19,6 +19,7 @@ from faultline.simulator.job.phases import (
     Phase,
     Restart,
 )
+from faultline.simulator.pattern.step_shares import StepShares
 
 
 class BesideCopies:
@@ -45,6 +46,7 @@ class BesideCopies:
         self._writes = WriteClock()
         self._since_s = self._disturbed_s = 0.0
         self._meets: Meets | None = None
+        self._shares: StepShares | None = None
 
     def _all_reduce_alone_s(self, phase: Compute | AllReduce) -> float:
         """Return the time of an all-reduce without copies, in seconds; the last one is kept."""
@@ -59,6 +61,9 @@ class BesideCopies:
             self._writes.end()
             return handler(phase)
         self._since_s, self._disturbed_s, self._meets = self.now_s, 0.0, None
+        self._shares = None
+        if isinstance(phase, (Compute, AllReduce)):
+            self._shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
         outcome = handler(phase)
         if outcome.missing:
             self._meets = None
@@ -69,7 +74,7 @@ class BesideCopies:
 
     def _advance_writes(self) -> None:
         """Advance the writes to the end of the part that has just ended."""
-        self._writes.advance(self._since_s, self.now_s, self._meets)
+        self._writes.advance(self._since_s, self.now_s, self._meets, self._shares)
         self._since_s, self._meets = self.now_s, None
 
     def _beside(self, meets: Meets, alone_s: float) -> float:
@@ -77,7 +82,7 @@ class BesideCopies:
         if not self._writes.left_s:
             return alone_s
         self._meets = meets
-        longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets)
+        longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, self._shares)
         self._disturbed_s = max(0.0, longer_s - alone_s)
         return longer_s
 

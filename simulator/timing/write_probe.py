@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from faultline.simulator.job.background import ALONE, Sharing, WriteBesideSteps
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
+from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import simgrid
 
 # Raise it when the same request would be simulated differently.
-_VERSION = 5
+_VERSION = 6
 _MOST_STEPS = 8
 """Steps beside which a long write is observed."""
 
@@ -30,14 +32,46 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
 
     The write is `traffic.snapshot` to host memories, or else the first group's to storage.
     """
-    times = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
-    *passes, sync, sent = (Sharing.of(*part_s) for part_s in times)
-    saved = sent if traffic.save else ALONE
-    return WriteBesideSteps(times[0][1], passes[0] if passes else ALONE, sync, saved, sent)
+    groups = len(traffic.hosts) if traffic.step is None else traffic.step.groups
+    times = _SimulatedWrites(platform, traffic)
+    sound = times(StepShares(tuple(range(groups))), None if traffic.snapshot else 0)
+    is_small = sum(map(len, traffic.hosts)) <= MOST_RANKS_APART
+    return replace(sound, in_step=times) if is_small else sound
 
 
-def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[float]]:
-    """Simulate parts of a step, and a checkpoint, alone and beside a write.
+@dataclass(frozen=True, slots=True)
+class _SimulatedWrites:
+    """Times of writes beside steps with any shares, each simulated once."""
+
+    platform: Path
+    traffic: Traffic
+    _known: dict[tuple[StepShares, int | None], WriteBesideSteps] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __call__(self, shares: StepShares, writer: int | None) -> WriteBesideSteps:
+        """Return the times of a group's write, or of all copies to memories (None)."""
+        if (shares, writer) not in self._known:
+            times = cached_simulation(
+                self.platform,
+                list[Sequence[float]],
+                _VERSION,
+                simulate_beside,
+                self.traffic,
+                shares,
+                writer,
+            )
+            *passes, sync, sent = (Sharing.of(*part_s) for part_s in times)
+            passes, saved = passes or [ALONE], sent if self.traffic.save else ALONE
+            found = WriteBesideSteps(times[0][1], passes[0], sync, saved, sent)
+            self._known[shares, writer] = found
+        return self._known[shares, writer]
+
+
+def simulate_beside(
+    engine: simgrid.Engine, traffic: Traffic, shares: StepShares, writer: int | None
+) -> list[Sequence[float]]:
+    """Simulate parts of a step with some shares, and a checkpoint, alone and beside a write.
 
     Returns the arguments of `Sharing.of` for the passes, if the step is simulated, the exchange of
     gradients, and the checkpoint.
@@ -49,11 +83,15 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
 
     level_memory_doors(traffic)
     # Built before any actor starts: within an actor, each task costs thread switches.
-    parts, save = [*_parts_of(traffic)], partial(transfer, traffic.write_of(0))
+    parts = [*_parts_of(traffic, shares)]
+    save = partial(transfer, traffic.write_of(writer or shares.members[0]))
+    absent = set(range(len(traffic.hosts))).difference(shares.members)
+    off = {host for group in absent for host in traffic.hosts[group]}
+    flows = [flow for flow in traffic.write_of(writer) if off.isdisjoint(flow[:2])]
     times: list[Sequence[float]] = []
 
     def measure() -> None:
-        write = FlowsAlone(traffic.write_of(None if traffic.snapshot else 0))
+        write = FlowsAlone(flows)
         alone_s = [lasting_s(part) for part in parts]
         covered = write.beside_all(parts, _MOST_STEPS)
         for place, (part, part_s) in enumerate(zip(parts, alone_s, strict=True)):
@@ -71,7 +109,7 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     return times
 
 
-def _parts_of(traffic: Traffic) -> Iterator[Callable[[], object]]:
+def _parts_of(traffic: Traffic, shares: StepShares) -> Iterator[Callable[[], object]]:
     """Yield the passes, if the step is simulated, and the exchange of gradients.
 
     Hidden gradients may outlast the passes: the exchange then waits for them. In large jobs the
@@ -82,21 +120,22 @@ def _parts_of(traffic: Traffic) -> Iterator[Callable[[], object]]:
     from faultline.simulator.simgrid.placed_job import domains_of_ranks, hosts_of_ranks
 
     if traffic.step is None:
-        yield partial(all_reduce, traffic.hosts, traffic.bytes_per_rank)
+        hosts = [traffic.hosts[group] for group in shares.members]
+        yield partial(all_reduce, hosts, traffic.bytes_per_rank)
         return
     step, pattern = traffic.step, traffic.step.pattern
-    all_groups = StepShares(tuple(range(pattern.data // pattern.context)))
-    teams = Teams(pattern, all_groups, domains_of_ranks(step.hosts))
-    fold = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
+    teams = Teams(pattern, shares, domains_of_ranks(step.hosts))
     most = len(teams.teams) if len(step.names) <= MOST_RANKS_APART else 1
     passes = [
         GraphRunner(
-            passes_graph(team.pattern, fold),
+            passes_graph(team.pattern, _all_ranks(team.pattern)),
             hosts_of_ranks(teams.hosts(team, step.hosts)).__getitem__,
         )
         for team in teams.teams[:most]
     ]
-    sync = GraphRunner(sync_graph(teams, fold.positions), hosts_of_ranks(step.hosts).__getitem__)
+    sync = GraphRunner(
+        sync_graph(teams, range(pattern.tensor)), hosts_of_ranks(step.hosts).__getitem__
+    )
 
     def pass_through() -> None:
         for runner in passes:
@@ -111,3 +150,7 @@ def _parts_of(traffic: Traffic) -> Iterator[Callable[[], object]]:
 
     yield pass_through
     yield exchange
+
+
+def _all_ranks(pattern: StepPattern) -> Fold:
+    return Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
