@@ -42,14 +42,6 @@ class Compute(NamedTuple):
         return bool(self.pipelines) or self.pace == 1.0
 
 
-class Saves(NamedTuple):
-    """Checkpoints between quiet steps, for which all members wait."""
-
-    writer: int  # The group that writes them.
-    every: int  # Steps between two of them.
-    before: int  # The last one is written before this number of quiet steps.
-
-
 class Snapshots(NamedTuple):
     """Ends of quiet steps at which snapshots are due; these cost the job no time."""
 
@@ -61,16 +53,13 @@ class QuietSteps(NamedTuple):
     """As many consecutive steps without a failure as possible; may be none.
 
     The engine stops before the first step into which a failure may fall. It may also execute fewer
-    steps: the loop then executes each by its phases. If the engine writes checkpoints between the
-    steps, it stops after one.
+    steps: the loop then executes each by its phases.
     """
 
     compute: Compute  # The compute phase of each step.
     all_reduce: AllReduce  # The all-reduce that ends each step.
     at_most: int  # Steps until the job has something else to do.
     until_s: float  # No step begins at that simulated time or later, in seconds.
-    # The checkpoints after `at_most` steps, if nothing else is due then.
-    saves: Saves | None = None
     snapshots: Snapshots | None = None  # Steps whose ends the job needs.
 
 
@@ -214,10 +203,8 @@ class Outcome(NamedTuple):
         Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases with known times.
     steps : int
         QuietSteps: the number of steps executed.
-    all_reduce_s, save_s : float
-        QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
-    saves : int
-        QuietSteps: the number of checkpoints written, the last of them at the end.
+    all_reduce_s : float
+        QuietSteps: the seconds of all their all-reduces.
     ends_s : sequence of float
         QuietSteps: the ends of the steps in `Snapshots`, in seconds of simulated time.
     disturbed_s : float
@@ -231,7 +218,5 @@ class Outcome(NamedTuple):
     phases: tuple[tuple[str, float], ...] = ()
     steps: int = 0
     all_reduce_s: float = 0.0
-    saves: int = 0
-    save_s: float = 0.0
     ends_s: Sequence[float] = ()
     disturbed_s: float = 0.0

@@ -86,7 +86,7 @@ class Saver:
             if not outcome.missing:
                 # If the others do not wait for the writer, it is late for the next step.
                 state.disturbed = not waits
-                self.saved_now()
+                self._saved_now()
                 if state.record:
                     state.log(EventKind.CHECKPOINT, groups=(writer,))
                 return True
@@ -98,10 +98,10 @@ class Saver:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
         return False
 
-    def saved_now(self, checkpoints: int = 1) -> None:
-        """Note that the last of some checkpoints has just been written."""
+    def _saved_now(self) -> None:
+        """Note that a checkpoint has just been written."""
         state, progress = self._state, self._state.progress
-        progress.checkpoints += checkpoints
+        progress.checkpoints += 1
         state.saved_before, state.saved = state.saved, state.to_save(progress.now_s)
         state.unsaved_since_s = progress.now_s
         state.restarts_since_save = 0

@@ -57,8 +57,6 @@ class TrainingState:
         Nothing is due at the end of a step before this step and before this time, in seconds.
     limit_s : float
         When the job ends at the latest, in seconds of simulated time.
-    saves_every : int
-        Steps between checkpoints if nothing else can be due; else 0.
     """
 
     def __init__(
@@ -93,10 +91,7 @@ class TrainingState:
         # These never change during a run. They skip the work of features that are not in use.
         self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
-
-        is_plain = not (self.memory.slots or self.memory.holds_last_step)
         self.policy = work.checkpoint_policy
-        self.saves_every = self.policy.every_steps if is_plain else 0
         self.limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._enough = work.steps - _ROUNDING
         self.step = StepPhases(self.plan, self._timer)
@@ -106,9 +101,8 @@ class TrainingState:
         """Make the phases of the next steps from the scheme's plan."""
         self.plan = self.strategy.plan()
         self.step = self.step_phases()
-        if not self.saves_every or self.step.mirrors:
-            # With other members other saves may be due.
-            self.due_step = 0
+        # With other members other saves may be due.
+        self.due_step = 0
 
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
@@ -156,14 +150,11 @@ class TrainingState:
             self.response.count_steps(steps)
         progress.stack_computations += steps * costs.types
 
-    def book_quiet_steps(
-        self, steps: int, now_s: float, all_reduce_s: float, save_s: float = 0.0
-    ) -> None:
-        """Book consecutive quiet steps, with the checkpoints between them."""
+    def book_quiet_steps(self, steps: int, now_s: float, all_reduce_s: float) -> None:
+        """Book consecutive quiet steps."""
         progress, step = self.progress, self.step
-        self.book_compute(step.costs, steps, now_s - progress.now_s - all_reduce_s - save_s)
+        self.book_compute(step.costs, steps, now_s - progress.now_s - all_reduce_s)
         self.book_all_reduce(all_reduce_s, step.costs.reduced_share)
-        self.seconds["checkpoint"] += save_s
         progress.now_s = now_s
         progress.completed_steps += steps
         progress.train(steps, step.costs.batches)

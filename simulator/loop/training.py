@@ -7,13 +7,13 @@ yields phases and is sent their outcomes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from math import ceil, inf
+from math import ceil
 
 from faultline.simulator.accounting.progress import Batches
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.job import Job
-from faultline.simulator.job.phases import Inquiry, Outcome, Phase, QuietSteps, Saves, Snapshots
+from faultline.simulator.job.phases import Inquiry, Outcome, Phase, QuietSteps, Snapshots
 from faultline.simulator.loop.interruptions import Interruptions
 from faultline.simulator.loop.machines import Machines
 from faultline.simulator.loop.restarter import Restarter
@@ -164,12 +164,6 @@ class Training:
     ) -> Generator[Phase, Outcome, bool]:
         """Book consecutive quiet steps; return False if a failure may come next."""
         state = self.state
-        if outcome.saves:
-            state.book_quiet_steps(
-                outcome.steps, outcome.now_s, outcome.all_reduce_s, outcome.save_s
-            )
-            self.saver.saved_now(outcome.saves)
-            return True
         is_cut_short = outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s
         steps, all_reduce_s = outcome.steps, outcome.all_reduce_s
         if quiet.snapshots and outcome.ends_s:
@@ -223,24 +217,8 @@ class Training:
             at_most = min(at_most, state.response.quiet_steps())
         if at_most < 1 or until_s <= now_s:
             return None
-        saves = state.saves_every and self._saves_between(step, int(at_most), steps_left)
         snapshots = Snapshots(every - done % every, every) if every else None
-        return QuietSteps(
-            step.compute, step.all_reduce, int(at_most), until_s, saves or None, snapshots
-        )
-
-    def _saves_between(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
-        """Return the checkpoints between the next steps; None if anything else may be due."""
-        state, every = self.state, self.state.saves_every
-        if state.record or first + every >= steps_left or not self.strategy.checkpoint_waits:
-            return None
-        if step.mirrors or (state.readmits and step.down):
-            return None
-        if state.conditions.storage_back_s > self.progress.now_s:
-            return None
-        if state.response.is_active and state.response.quiet_steps() < inf:
-            return None
-        return Saves(step.compute.members[0], every, steps_left)
+        return QuietSteps(step.compute, step.all_reduce, int(at_most), until_s, snapshots)
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
         """Complete a step with missing members, or restart; return whether it is complete.

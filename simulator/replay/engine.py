@@ -35,7 +35,6 @@ from faultline.simulator.job.phases import (
     Rejoin,
     Restart,
     Save,
-    Saves,
     Send,
     Stall,
 )
@@ -97,7 +96,7 @@ class ReplayEngine(BesideCopies):
         now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s or self._writes.left_s:
             return Outcome(now_s)
-        compute, all_reduce, at_most, until_s, saves, snapshots = phase
+        compute, all_reduce, at_most, until_s, snapshots = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
         slowest = self._slowest_groups(compute)
         if failure_s <= now_s or slowest is None:
@@ -113,10 +112,6 @@ class ReplayEngine(BesideCopies):
         reducing_s = all_reduce_s if self._fails_in_all_reduce else 0.0
         if now_s + computing_s + reducing_s >= failure_s:
             return Outcome(now_s)
-        if saves and ahead and now_s + at_most * (computing_s + all_reduce_s) < failure_s:
-            outcome = self._quiet_rounds(phase, saves, slowest)
-            if outcome.saves:
-                return outcome
         nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
         snapshot_ends_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
@@ -146,7 +141,7 @@ class ReplayEngine(BesideCopies):
                 snapshot_ends_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
             steps += quiet
         self.now_s = now_s
-        return Outcome(now_s, (), (), (), (), steps, steps * all_reduce_s, 0, 0.0, snapshot_ends_s)
+        return Outcome(now_s, (), (), (), (), steps, steps * all_reduce_s, snapshot_ends_s)
 
     def _slowest_groups(self, compute: Compute) -> tuple[int, float] | None:
         """Return how many groups may be the slowest, and the seconds per stack of these.
@@ -165,31 +160,6 @@ class ReplayEngine(BesideCopies):
         if largest * (2.0 * nominal_s - longest_s) < second * longest_s and longest_s > nominal_s:
             return None
         return groups, stack_s * largest
-
-    def _quiet_rounds(self, phase: QuietSteps, saves: Saves, slowest: tuple[int, float]) -> Outcome:
-        """Execute rounds of steps and a checkpoint as long as no failure can fall into one."""
-        compute, pace, now_s = phase.compute, self._pace, self.now_s
-        (_, stack_s), stacks = slowest, compute.stacks
-        all_reduce_s = self._all_reduce_alone_s(phase.all_reduce)
-        save_s = self._job.timer.save_s(saves.writer)
-        longest_s = pace.longest_s(stacks) * stack_s + all_reduce_s
-        nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
-        quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
-        steps, rounds, remaining = 0, 0, phase.at_most
-        while steps + remaining < saves.before and now_s + remaining * longest_s + save_s < quiet_s:
-            steps += remaining
-            while remaining:
-                likely = (quiet_s - now_s) / nominal_s
-                ends_s = self._ends_ahead(compute, slowest, all_reduce_s, now_s, remaining, likely)
-                executed = len(ends_s) // 2
-                pace.pass_over(executed)
-                now_s = ends_s.item(2 * executed)
-                remaining -= executed
-            now_s += save_s
-            rounds, remaining = rounds + 1, saves.every
-        self.now_s = now_s
-        reduced_s, saved_s = steps * all_reduce_s, rounds * save_s
-        return Outcome(now_s, (), (), (), (), steps, reduced_s, rounds, saved_s)
 
     def _ends_ahead(
         self,

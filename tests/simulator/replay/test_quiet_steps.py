@@ -18,7 +18,6 @@ from faultline.simulator.job.phases import (
     Phase,
     QuietSteps,
     Save,
-    Saves,
 )
 from faultline.simulator.loop.run import simulate
 from faultline.simulator.loop.training import Training
@@ -229,33 +228,6 @@ def test_a_step_is_not_quiet_while_a_member_is_down() -> None:
     engine.execute(STEP[0])
     assert engine.execute(STEP[1]).missing == (1,)
     assert engine.execute(QuietSteps(*STEP, 5, inf)).steps == 0
-
-
-@pytest.mark.parametrize(
-    ("fails_s", "until_s", "before", "saves"),
-    [
-        (1e9, inf, 100, 20),  # The last after 98 of 100 steps.
-        (1e9, inf, 99, 20),
-        (1e9, inf, 98, 19),  # A group that is done writes its last one by itself.
-        (1e9, 200.0, 100, 3),  # A third round ends at 13 steps and three checkpoints.
-        (200.0, inf, 100, 3),
-        (30.0, inf, 100, 0),
-    ],
-)
-def test_checkpoints_are_written_between_quiet_steps(
-    fails_s: float, until_s: float, before: int, saves: int
-) -> None:
-    """Three steps of 12 s, then five between two checkpoints, as far as nothing can touch them."""
-    job = small_job(Scripted({1: [fails_s]}), SOUND)
-    engine = ReplayEngine(job)
-    outcome = engine.execute(QuietSteps(*STEP, 3, until_s, Saves(0, 5, before)))
-    assert outcome.saves == saves
-    if saves:
-        assert outcome.steps == 3 + 5 * (saves - 1)
-        assert outcome.save_s == saves * job.durations.save_s
-        assert outcome.now_s == outcome.steps * 12.0 + outcome.save_s
-    else:
-        assert outcome.steps == 2
 
 
 @pytest.mark.parametrize("protection", ["gemini", "reft"])
