@@ -17,6 +17,7 @@ from typing import Any
 
 from faultline.platforms import xml_names
 from faultline.platforms.network_model import engine_arguments
+from faultline.platforms.simgrid_library import find_simgrid_library
 
 MOST_MEMORY_BYTES = 4 * 2**30
 """A short file can describe a cluster of any size."""
@@ -108,6 +109,7 @@ def _route(engine: Any, start: str, end: str) -> list[str] | None:
 
 def main() -> None:
     """Read the task, run it, print the result."""
+    find_simgrid_library()
     from simgrid import Engine
 
     task = json.load(sys.stdin)

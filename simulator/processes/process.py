@@ -23,6 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from faultline.platforms.child_python import helpers_on_safe_path
 from faultline.platforms.errors import shortage
+from faultline.platforms.simgrid_library import find_simgrid_library
 from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.accounting.timeline import Event
 from faultline.simulator.job.job import Job
@@ -300,6 +301,7 @@ def _serve(calls: Connection, errors: _ErrorFile, forked: bool) -> None:
     # An interrupt ends this process at once; the owner reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    find_simgrid_library()
     while True:
         try:
             call = calls.recv()

@@ -10,13 +10,16 @@ import os
 import sys
 from importlib import import_module
 
+from faultline.platforms.simgrid_library import find_simgrid_library
+
 # SimGrid prints a line about its thread contexts.
 sys.stderr.flush()
 _stderr, _null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
 os.dup2(_null, 2)
 try:
-    for _name in ("simgrid", *(f"{__package__}.{name}" for name in ("controller", "placed_job"))):
-        import_module(_name)
+    find_simgrid_library()
+    for _name in ("controller", "placed_job"):
+        import_module(f"faultline.simulator.simgrid.{_name}")
 finally:
     os.dup2(_stderr, 2)
     os.close(_stderr)
