@@ -208,9 +208,14 @@ def storage_rates(platform: Platform) -> StorageRates | None:
     """Return the rates of the file system, or None if the platform has no storage."""
     if platform.storage is None or not platform.gpus:
         return None
-    gpu = platform.gpu_names[0]
-    reads = platform.route(platform.storage, gpu).links
-    writes = platform.route(gpu, platform.storage).links
+    # A cable to the top layer; of a foreign file, the route to a GPU.
+    hops = platform.edges[platform.storage] or platform.flow_routes[platform.storage]
+    neighbour, cable = hops[0]
+    back = (*platform.edges[neighbour], *platform.flow_routes.get(neighbour, ()))
+    reads = [platform.links[name] for name in cable]
+    writes = [
+        platform.links[name] for end, links in back if end == platform.storage for name in links
+    ]
     caps = [link.bandwidth_bytes_per_s for link in (*reads, *writes) if link.sharing == "FATPIPE"]
     rates = []
     for links in (reads, writes):

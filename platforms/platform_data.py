@@ -1,8 +1,7 @@
-"""A platform as read back from its XML: plain data, and the route between any two hosts."""
+"""A platform as read back from its XML: plain data."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -193,50 +192,6 @@ class Platform:
         key = attrgetter("sharing" if self.is_foreign else "link_class")
         members: dict[str, tuple[Link, ...]] = _grouped(self.links.values(), key)
         return {name: _summary(name, links) for name, links in sorted(members.items())}
-
-    def route(self, source: str, destination: str) -> Route:
-        """Return the route inside the fabric that SimGrid takes: the one with the fewest links.
-
-        Raises
-        ------
-        PlatformError
-            A host is not in the fabric, or there is no route.
-        """
-        if self.is_foreign:
-            return self._reported_route(source, destination)
-        for name in (source, destination):
-            if name not in self.edges:
-                raise PlatformError(f"{name!r} has no cable in the fabric", str(self.path))
-        if source == destination:
-            raise PlatformError(f"{source!r} has no route to itself", str(self.path))
-        costs = {source: 0}
-        before: dict[str, tuple[str, tuple[str, ...]]] = {}
-        queue = [(0, source)]
-        while queue:
-            cost, point = heapq.heappop(queue)
-            if point == destination:
-                cables: list[tuple[str, ...]] = []
-                while point != source:
-                    point, cable = before[point]
-                    cables.append(cable)
-                return Route(tuple(self.links[name] for way in reversed(cables) for name in way))
-            # No route through this point can be shorter than the known one.
-            if cost > costs[point] or cost + 1 >= costs.get(destination, cost + 2):
-                continue
-            for neighbour, cable in (*self.edges[point], *self.flow_routes.get(point, ())):
-                if cost + len(cable) < costs.get(neighbour, 1 << 60):
-                    costs[neighbour] = cost + len(cable)
-                    before[neighbour] = (point, cable)
-                    heapq.heappush(queue, (costs[neighbour], neighbour))
-        raise PlatformError(f"no route leads from {source!r} to {destination!r}", str(self.path))
-
-    def _reported_route(self, source: str, destination: str) -> Route:
-        for end, names in self.flow_routes.get(source, ()):
-            if end == destination:
-                return Route(tuple(self.links[name] for name in names))
-        raise PlatformError(
-            f"no route from {source!r} to {destination!r} was requested of SimGrid", str(self.path)
-        )
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, tuple[_Item, ...]]:

@@ -123,6 +123,8 @@ def main() -> None:
     result: dict[str, Any] = {"hosts": len(engine.all_hosts)}
     if "describe" in task:
         result |= _description(engine, **task["describe"])
+    if "routes" in task:
+        result["routes"] = [_route(engine, *pair) for pair in task["routes"]]
     if task.get("flows"):
         result["seconds"] = _flow_seconds(engine, task["flows"])
     sys.stdout.write(json.dumps(result) + "\n")

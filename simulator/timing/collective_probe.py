@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.platform_data import GpuHost, Platform
+from faultline.platforms.platform_data import GpuHost
 from faultline.platforms.xml_names import link_class
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
@@ -80,23 +80,11 @@ def probe_collective(
     if ranks is not None and ranks > count:
         raise PlatformError(f"has {count} GPUs: {ranks} ranks are too many", str(platform.path))
     gpus = platform.gpus[:ranks]
-    hosts = [gpu.name for gpu in gpus]
-    setting, inner = _setting(platform, gpus, size_bytes)
-    schedule = schedule_of(collective, name, setting)
-    if isinstance(schedule, HierarchicalAllReduce):
-        alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
-    else:
-        alpha_beta_s = schedule.alpha_beta_s(setting.hop)
+    request = ["collective", _VERSION, collective, name, size_bytes, [gpu.name for gpu in gpus]]
 
     def measure() -> CollectiveResult:
-        time_s, messages, limited_by = simulate_on(platform_xml, _measure, schedule, hosts)
-        bandwidth = size_bytes / time_s if time_s > 0.0 else 0.0
-        factor = bus_factor(collective, len(hosts))
-        return CollectiveResult(
-            time_s, factor * bandwidth, bandwidth, limited_by, alpha_beta_s, messages
-        )
+        return simulate_on(platform_xml, _measure, collective, name, size_bytes, gpus)
 
-    request = ["collective", _VERSION, collective, name, size_bytes, hosts]
     return cached(platform_xml, request, measure, CollectiveResult)
 
 
@@ -108,30 +96,49 @@ def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
     return list(domains.values())
 
 
+def _measure(
+    engine: simgrid.Engine, collective: str, name: str, size_bytes: float, gpus: Sequence[GpuHost]
+) -> CollectiveResult:
+    """Simulate an algorithm of a collective, in the setting that it adapts to."""
+    setting, inner = _setting(engine, gpus, size_bytes)
+    schedule = schedule_of(collective, name, setting)
+    if isinstance(schedule, HierarchicalAllReduce):
+        alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
+    else:
+        alpha_beta_s = schedule.alpha_beta_s(setting.hop)
+    time_s, messages, limited_by = _simulate(engine, schedule, [gpu.name for gpu in gpus])
+    bandwidth = size_bytes / time_s if time_s > 0.0 else 0.0
+    factor = bus_factor(collective, len(gpus))
+    return CollectiveResult(
+        time_s, factor * bandwidth, bandwidth, limited_by, alpha_beta_s, messages
+    )
+
+
 def _setting(
-    platform: Platform, gpus: Sequence[GpuHost], size_bytes: float
+    engine: simgrid.Engine, gpus: Sequence[GpuHost], size_bytes: float
 ) -> tuple[Setting, Hop | None]:
     """Return the properties that algorithms adapt to, and an edge inside a domain, if any."""
     domains = _by_domain(gpus)
     position = {gpu.name: number for number, gpu in enumerate(gpus)}
-    inner = _hop(platform, domains[0][0], domains[0][1]) if len(domains[0]) > 1 else None
+    inner = _hop(engine, domains[0][0], domains[0][1]) if len(domains[0]) > 1 else None
     if len(gpus) < 2:
         hop = Hop(0.0, inf)
     elif len(domains) > 1 and len(domains) * len(domains[0]) == len(gpus):
         # Between the first GPUs of the first and of the last domain: on one rail.
-        hop = _hop(platform, domains[0][0], domains[-1][0])
+        hop = _hop(engine, domains[0][0], domains[-1][0])
     else:
-        hop = _hop(platform, gpus[0], gpus[-1])
+        hop = _hop(engine, gpus[0], gpus[-1])
     members = [[position[gpu.name] for gpu in domain] for domain in domains]
     return Setting(len(gpus), size_bytes, members, hop), inner
 
 
-def _hop(platform: Platform, source: GpuHost, destination: GpuHost) -> Hop:
-    route = platform.route(source.name, destination.name)
-    return Hop(route.latency_s, route.bandwidth_bytes_per_s)
+def _hop(engine: simgrid.Engine, source: GpuHost, destination: GpuHost) -> Hop:
+    ends = (engine.host_by_name(gpu.name) for gpu in (source, destination))
+    links, latency_s = next(ends).route_to(next(ends))
+    return Hop(latency_s, min(link.bandwidth for link in links))
 
 
-def _measure(
+def _simulate(
     engine: simgrid.Engine, schedule: Schedule, hosts: Sequence[str]
 ) -> tuple[float, int, str]:
     """Simulate the collective; return its time in s, its messages, and its bottleneck."""

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-from faultline.platforms.platform_data import Platform
+from faultline.platforms.platform_data import Platform, Route
 from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import routes_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 
 Write = Callable[[ClusterSpec], Path]
@@ -43,6 +44,12 @@ def shift(gpus: int, by: int, size_bytes: float) -> list[Flow]:
     return [
         (f"gpu-{index:06d}", f"gpu-{(index + by) % gpus:06d}", size_bytes) for index in range(gpus)
     ]
+
+
+def route_of(platform: Platform, source: str, destination: str) -> Route:
+    """Return the route that SimGrid takes between two hosts."""
+    (route,) = routes_in_simgrid(platform, [(source, destination)])
+    return route
 
 
 def graph_of(platform: Platform) -> "nx.DiGraph[str]":

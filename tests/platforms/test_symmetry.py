@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import routes_in_simgrid
 from faultline.platforms.symmetry import Symmetry
 from faultline.platforms.xml_names import gpu
 from faultline.platforms.xml_reader import read_platform
@@ -90,16 +91,18 @@ def test_routes_meet_as_those_do_that_they_stand_for(
     platform = written(tmp_path / "p.xml", name, **overrides)
     symmetry, chance = Symmetry(platform), random.Random(1)
     hosts = [host for host, role in platform.roles.items() if role != "controller"]
+    sets = [[chance.sample(hosts, 2) for _ in range(4)] for _ in range(40)]
     moved = 0
-    for _ in range(40):
-        flows = [chance.sample(hosts, 2) for _ in range(4)]
+    for flows in sets:
         named = symmetry.stand_ins(host for flow in flows for host in flow)
         assert len(set(named.values())) == len(named)
         moved += any(host != other for host, other in named.items())
         there: dict[str, str] = {}
-        for flow in flows:
-            ours = platform.route(*flow).links
-            theirs = platform.route(*(named[host] for host in flow)).links
+        pairs = [(one, other) for one, other in flows]
+        pairs += [(named[one], named[other]) for one, other in flows]
+        routes = routes_in_simgrid(platform, pairs)
+        for one_route, other_route in zip(routes[:4], routes[4:], strict=True):
+            ours, theirs = one_route.links, other_route.links
             assert len(ours) == len(theirs)
             for one, other in zip(ours, theirs, strict=True):
                 assert there.setdefault(one.name, other.name) == other.name

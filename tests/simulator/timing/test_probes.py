@@ -18,7 +18,7 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.simulator.job.durations import ConstantTime, RingTime
 from faultline.simulator.simgrid.state_transfers import StateTransfers
 from faultline.simulator.simgrid.traffic import Flow, Traffic
-from faultline.simulator.timing.collective_probe import probe_collective
+from faultline.simulator.timing.collective_probe import CollectiveResult, probe_collective
 from faultline.simulator.timing.probes import ProbeResult, probe
 from faultline.simulator.timing.state_probe import cached_state_probe
 
@@ -118,7 +118,7 @@ PROBES = {
     ),
     "collective": Probe(
         collective_module,
-        lambda *_: (0.5, 4, "nic"),
+        lambda *_: CollectiveResult(0.5, 1.0, 1.0, "nic", 0.5, 4),
         lambda platform: probe_collective(platform, "all-reduce", "ring", 1e6, 4),
     ),
 }
