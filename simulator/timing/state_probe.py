@@ -1,8 +1,4 @@
-"""Times of moving training state in and out of host memory, on a platform.
-
-If the platform equals its spec, and each flow may take any spine, the load of the links gives
-the time (`state_loads`), as exactly as SimGrid. All other platforms are
-measured in SimGrid, with doors to their host memories.
+"""Times of moving training state in and out of host memory, on a platform with doors to them.
 
 If groups are whole servers, one GPU per server is simulated (`folded_servers`), which is as exact
 and faster. In an edited XML all GPUs are simulated. A copy to a server's own memory, and a load
@@ -40,7 +36,6 @@ from faultline.simulator.simgrid.state_transfers import (
 from faultline.simulator.simgrid.traffic import Flow
 from faultline.simulator.timing.cache_folder import platform_in_cache
 from faultline.simulator.timing.kept_platform import cached_simulation
-from faultline.simulator.timing.state_loads import LinkLoads
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
@@ -56,7 +51,7 @@ _Table = TypeVar("_Table", bound=BaseModel)
 def state_transfer_times(
     spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
 ) -> StateTransferTimes:
-    """Return the times of state moves: by the load of links, or as SimGrid measures them.
+    """Return the times of state moves as SimGrid measures them, from the cache if it holds them.
 
     Parameters
     ----------
@@ -65,7 +60,8 @@ def state_transfer_times(
     transfers : StateTransfers
         The moves, and their nodes.
     edited : Platform, optional
-        The platform of the XML, if it differs from the spec.
+        The platform of the XML, if it differs from the spec. Its servers are not folded: they may
+        differ.
 
     Raises
     ------
@@ -74,33 +70,18 @@ def state_transfer_times(
     SimulationError
         SimGrid aborts.
     """
-    if edited is not None or spec.scale_out.keeps_flows_on_one_spine:
-        return cached_state_probe(spec, transfers, edited)
-    return _by_load(spec, transfers)
+    return _on_spec(spec, transfers) if edited is None else _measured_on(spec, transfers, edited)
 
 
 # All schemes of a plan request the same.
 @lru_cache(maxsize=32)
-def _by_load(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
-    simulated, layout = _folded(spec, transfers)
-    simulate, memory_bytes_per_s = _loads_of(simulated).simulate, _memory_bandwidth(simulated)
-    times = _measured(simulate, layout, transfers, memory_bytes_per_s, alike=True)
-    return replace(times, host_memory_bytes=spec.host.memory_bytes)
+def _on_spec(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
+    return _measured_on(spec, transfers, None)
 
 
-@lru_cache(maxsize=2)
-def _loads_of(spec: ClusterSpec) -> LinkLoads:
-    return LinkLoads(spec)
-
-
-def cached_state_probe(
-    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
+def _measured_on(
+    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None
 ) -> StateTransferTimes:
-    """Return the times of state moves as SimGrid measures them, from the cache if it holds them.
-
-    Parameters and errors are those of `state_transfer_times`. Servers of an edited platform are not
-    folded: they may differ.
-    """
     alike = edited is None
     simulated, layout = _folded(spec, transfers, may_fold=alike)
     memory_bytes_per_s = _memory_bandwidth(simulated)

@@ -30,7 +30,7 @@ from faultline.simulator.simgrid.state_transfers import (
 )
 from faultline.simulator.simgrid.traffic import Traffic
 from faultline.simulator.timing.cache_folder import cache_directory
-from faultline.simulator.timing.state_probe import cached_state_probe
+from faultline.simulator.timing.state_probe import state_transfer_times
 from faultline.simulator.timing.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
@@ -163,7 +163,7 @@ def _checkpoint_s(bandwidth: str) -> float:
 @cache
 def _probe(transfers: StateTransfers, storage_bandwidth: str) -> StateTransferTimes:
     spec = load_preset(PLATFORM, **{"storage.write_bandwidth": storage_bandwidth})
-    return cached_state_probe(spec, transfers)
+    return state_transfer_times(spec, transfers)
 
 
 def iteration_table() -> pd.DataFrame:

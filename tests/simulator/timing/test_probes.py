@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import faultline.simulator.timing.collective_probe as collective_module
 import faultline.simulator.timing.kept_platform as kept_module
 import faultline.simulator.timing.probe_cache as cache_module
+import faultline.simulator.timing.state_probe as state_module
 import pytest
 from faultline.platforms.network_model import ENGINE_CONFIGURATION
 from faultline.platforms.preset_library import load_preset
@@ -20,7 +21,7 @@ from faultline.simulator.simgrid.state_transfers import StateTransfers
 from faultline.simulator.simgrid.traffic import Flow, Traffic
 from faultline.simulator.timing.collective_probe import CollectiveResult, probe_collective
 from faultline.simulator.timing.probes import ProbeResult, probe
-from faultline.simulator.timing.state_probe import cached_state_probe
+from faultline.simulator.timing.state_probe import state_transfer_times
 
 from tests.simulator.helpers import traffic_on
 
@@ -114,7 +115,7 @@ PROBES = {
     "state": Probe(
         kept_module,
         pretend_scenes,
-        lambda _: cached_state_probe(servers(), TRANSFERS),
+        lambda _: state_transfer_times(servers(), TRANSFERS),
     ),
     "collective": Probe(
         collective_module,
@@ -158,6 +159,7 @@ def cache(
         return probe.pretend(*asked)
 
     monkeypatch.setattr(probe.module, "simulate_on", pretend)
+    state_module._on_spec.cache_clear()
     platform = tmp_path / "platform.xml"
     platform.write_bytes(platform_of(4).read_bytes())
     return Cache(probe, platform, folder, measured)
@@ -228,7 +230,7 @@ def test_another_platform_or_request_is_measured_anew(cache: Cache) -> None:
     ]
     for _ in range(2):
         for spec, transfers in requests:
-            cached_state_probe(spec, transfers)
+            state_transfer_times(spec, transfers)
     assert len(cache.measured) == len(requests)
 
 
