@@ -55,7 +55,7 @@ GENERATIONS = {
 _NVLINK_LATENCIES = {"latency": "250ns", "switch_latency": "100ns"}
 
 
-class Table(BaseModel):
+class SpecTable(BaseModel):
     """A table of a spec; it is immutable and refuses unknown keys and infinite values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
@@ -90,7 +90,7 @@ Count = Annotated[StrictInt, BeforeValidator(_count), Field(ge=1, le=10_000_000)
 Ratio = Annotated[float, Field(ge=1)]
 
 
-class Gpu(Table):
+class Gpu(SpecTable):
     """``[gpu]``: one accelerator.
 
     ``flops`` is the speed in the simulation: the dense peak unless the description states another.
@@ -103,7 +103,7 @@ class Gpu(Table):
     power_w: Power | None = Field(alias="power", default=None)
 
 
-class ScaleUp(Table):
+class ScaleUp(SpecTable):
     """``[scale_up]``: NVLink domains. Bandwidth is each way and per GPU; latency is per link.
 
     A flow inside a domain takes the source's link, the NVSwitch and the destination's link: its
@@ -134,7 +134,7 @@ class ScaleUp(Table):
         return {"bandwidth": GENERATIONS[name].bandwidth, **_NVLINK_LATENCIES, **table}
 
 
-class Nic(Table):
+class Nic(SpecTable):
     """``[nic]``: the way from a GPU to its leaf switch, each way: PCIe, then the network adapter.
 
     Several adapters of one GPU (`per_gpu`) act as one with the sum of their rates; with
@@ -151,7 +151,7 @@ class Nic(Table):
     pcie_latency_s: Latency = Field(alias="pcie_latency", default=0.0)
 
 
-class ScaleOut(Table):
+class ScaleOut(SpecTable):
     """``[scale_out]``: a fat-tree of two or three levels.
 
     Two levels: leaf switches under one spine layer. Three: leaf switches under the spine layer of
@@ -198,7 +198,7 @@ class ScaleOut(Table):
         return tuple(set(range(self.spines or 0)) - set(self.failed_spines or ()))
 
 
-class Host(Table):
+class Host(SpecTable):
     """``[host]``: the servers inside a domain, and the memory of one server.
 
     The default of `gpus_per_host` is the whole domain. Memory and disks are properties of the
@@ -218,7 +218,7 @@ class Host(Table):
     doors: StrictBool = False
 
 
-class Disk(Table):
+class Disk(SpecTable):
     """``[disk]``: the local disks of a host, together; its GPUs share the two bandwidths.
 
     With `Host.doors`, a GPU's path to them is its PCIe link and then the disks.
@@ -230,13 +230,13 @@ class Disk(Table):
     latency_s: Latency = Field(alias="latency", default=0.0)
 
 
-class Rack(Table):
+class Rack(SpecTable):
     """``[rack]``: domains of a rack share its power and switches, and fail together."""
 
     domains_per_rack: Count
 
 
-class Storage(Table):
+class FileSystem(SpecTable):
     """``[storage]``: a parallel file system on the top layer of the fabric.
 
     Bandwidths are of the whole file system, shared by all clients; `client_bandwidth` caps each
@@ -249,7 +249,7 @@ class Storage(Table):
     latency_s: Latency = Field(alias="latency", default=0.0)
 
 
-class Plane(Table):
+class Plane(SpecTable):
     """``[plane]``: the platform is one rail plane, which represents `cluster_gpus` GPUs.
 
     The planes of a cluster are identical if all carry the same traffic at the same time and use
@@ -269,7 +269,7 @@ class Plane(Table):
     domain_gpus: Count | None = None
 
 
-class ClusterTables(Table):
+class ClusterTables(SpecTable):
     """All tables of a cluster, each checked on its own."""
 
     name: StrictStr
@@ -279,7 +279,7 @@ class ClusterTables(Table):
     scale_up: ScaleUp
     nic: Nic
     scale_out: ScaleOut
-    storage: Storage
+    storage: FileSystem
     host: Host = Field(default_factory=Host)
     disk: Disk | None = None
     rack: Rack | None = None

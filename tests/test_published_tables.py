@@ -152,7 +152,7 @@ def convergence_plans(stage: Stage) -> pd.DataFrame:
     """Failures and lost shares of all rows; losses are trained, which takes JAX and an hour."""
     rows = []
     for row in read_published("mecefo-convergence").itertuples():
-        cell = convergence.Cell(row.loss, str(row.rate), row.seed, 300, small=True)
+        cell = convergence.TrainingCell(row.loss, str(row.rate), row.seed, 300, small=True)
         plans, failures = convergence.plans_of(cell)
         approximate = sum(plan.approximate_share for plan in plans)
         missing = sum(1.0 - plan.batch_share for plan in plans)

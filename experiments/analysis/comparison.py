@@ -177,7 +177,7 @@ def _mean_of_settings(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ComparisonReport:
     """The result of `make_report`."""
 
     # The compared column, and the axis whose values are compared.
@@ -192,7 +192,7 @@ class Report:
 
 def make_report(
     frame: pd.DataFrame, metric: str, by: str | None = None, baseline: str | None = None
-) -> Report:
+) -> ComparisonReport:
     """Compare the values of an axis of a sweep with one of them, by a numeric column.
 
     The default axis is the scheme if it was varied, else the first varied axis. The baseline is
@@ -229,7 +229,7 @@ def make_report(
                     f"{lacking} of the runs of {value_text(of)} have no partner with "
                     f"{value_text(other)} of the same seed and setting."
                 )
-    return Report(metric, by, chosen, sections, notes)
+    return ComparisonReport(metric, by, chosen, sections, notes)
 
 
 def _sections(

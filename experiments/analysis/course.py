@@ -46,7 +46,7 @@ _ENDS_OF_PHASES = {
 }
 
 
-class Window(NamedTuple):
+class CourseWindow(NamedTuple):
     """A part of a run, in simulated seconds."""
 
     start_s: float
@@ -125,7 +125,9 @@ def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFr
     return pd.DataFrame(shares)
 
 
-def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int = 40) -> Window:
+def busiest_window(
+    events: Sequence[Event], activities: pd.DataFrame, steps: int = 40
+) -> CourseWindow:
     """Choose a part of a run that shows how the job handles failures.
 
     The part has about `steps` steps around the first restart. Without a restart it is around the
@@ -141,14 +143,14 @@ def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
     )
     if restart is not None:
         until_s = back.time_s if back is not None else end_s
-        window = Window(restart.time_s - 0.6 * width_s, until_s + 0.4 * width_s)
+        window = CourseWindow(restart.time_s - 0.6 * width_s, until_s + 0.4 * width_s)
     elif failure is not None:
-        window = Window(failure.time_s - 0.2 * width_s, failure.time_s + 0.8 * width_s)
+        window = CourseWindow(failure.time_s - 0.2 * width_s, failure.time_s + 0.8 * width_s)
     else:
-        window = Window(0.0, width_s)
+        window = CourseWindow(0.0, width_s)
     if end_s <= 1.5 * (window.end_s - window.start_s):
-        return Window(0.0, end_s)
-    return Window(max(0.0, window.start_s), min(end_s, window.end_s))
+        return CourseWindow(0.0, end_s)
+    return CourseWindow(max(0.0, window.start_s), min(end_s, window.end_s))
 
 
 TRACE, GOODPUT_LOG, TABLES = ".json", ".jsonl", (".csv", ".parquet")

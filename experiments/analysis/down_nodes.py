@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.fault_records import Outage
+from faultline.experiments.config.logs.fault_records import LoggedOutage
 from numpy.typing import NDArray
 
 _HOUR_S = 3600.0
@@ -33,7 +33,7 @@ class DownBacktest:
     ahead: Floats  # Predictions, by run, for a time after the whole log and as long as the log.
 
 
-def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
+def down_share(outages: Sequence[LoggedOutage], span_s: float, nodes: int) -> Floats:
     """Return the share of nodes that are down at each full hour before the end of a log.
 
     Outages of one node do not overlap.

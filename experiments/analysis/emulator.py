@@ -98,14 +98,14 @@ class Emulator:
         }
 
 
-def _likeliest(scores: Floats, runs: Floats) -> _Process:
+def _likeliest(scores: Floats, runs: Floats) -> _GaussianProcess:
     """Return the process with the likeliest floor; the floor is 0 if all times are equal."""
     floors = _FLOORS if np.ptp(runs) > 0.0 else _FLOORS[:1]
-    processes = [_Process(scores, runs, share * float(runs.min())) for share in floors]
+    processes = [_GaussianProcess(scores, runs, share * float(runs.min())) for share in floors]
     return max(processes, key=lambda process: process.log_likelihood)
 
 
-class _Process:
+class _GaussianProcess:
     """The process of one candidate."""
 
     def __init__(self, scores: Floats, runs: Floats, floor: float) -> None:

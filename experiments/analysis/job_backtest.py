@@ -59,7 +59,7 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Prediction:
+class BacktestPrediction:
     """Simulated courses of a job over a window that begins with a start."""
 
     span_s: float  # Length of the window, in seconds.
@@ -85,7 +85,7 @@ class Backtest:
 
     fit: JobFit  # The fit of the first part.
     second: GoodputLog
-    predicted: Prediction  # Of the second part.
+    predicted: BacktestPrediction  # Of the second part.
     measured: Measures  # The measured results of the second part.
     changes: tuple[str, ...]  # Differences between the two parts beyond chance, in words.
 
@@ -127,7 +127,9 @@ def backtest(log: GoodputLog, runs: int = RUNS, seed: int = 0, on_done: OnDone =
     return Backtest(fit, second, predicted, measured, _changes(first, second))
 
 
-def predict(fit: JobFit, span_s: float, runs: int, seed: int, on_done: OnDone = None) -> Prediction:
+def predict(
+    fit: JobFit, span_s: float, runs: int, seed: int, on_done: OnDone = None
+) -> BacktestPrediction:
     """Simulate the job of a fit for a time in seconds; each run draws the fitted times anew."""
     scenario = learned_job(fit)
     times_s = np.linspace(0.0, span_s, 201)
@@ -140,7 +142,9 @@ def predict(fit: JobFit, span_s: float, runs: int, seed: int, on_done: OnDone = 
             on_done()
     columns = np.array(measures, dtype=float)
     names = Measures._fields
-    return Prediction(span_s, dict(zip(names, columns.T, strict=True)), times_s, np.array(curves))
+    return BacktestPrediction(
+        span_s, dict(zip(names, columns.T, strict=True)), times_s, np.array(curves)
+    )
 
 
 def kept_by(log: GoodputLog, times_s: Floats) -> Floats:

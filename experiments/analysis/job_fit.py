@@ -18,7 +18,7 @@ import numpy as np
 from faultline.experiments.analysis.failure_fit import weibull_shape
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.goodput_log import GoodputLog, Life
+from faultline.experiments.config.logs.goodput_log import GoodputLog, LoggedLife
 from numpy.typing import NDArray
 
 _LEAST_LIVES = 3
@@ -137,7 +137,7 @@ def between_starts(log: GoodputLog) -> list[float]:
     return [life.duration_s for life in log.lives[:-1]]
 
 
-def _warm_up_s(life: Life, step_s: float) -> float | None:
+def _warm_up_s(life: LoggedLife, step_s: float) -> float | None:
     """Return the extra time of the steps up to a life's first checkpoint; later ones are faster."""
     if life.loaded is None or not life.saves:
         return None

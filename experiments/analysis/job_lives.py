@@ -11,7 +11,7 @@ from faultline.experiments.config.logs.goodput_log import (
     SAVED,
     STARTED,
     GoodputLog,
-    Life,
+    LoggedLife,
 )
 from faultline.simulator.accounting.timeline import Event, EventKind
 
@@ -25,18 +25,18 @@ def lives_of(events: Iterable[Event], end_s: float, name: str = "simulated") -> 
 
     A life begins with the failure that ends the previous one: restarts are part of lives.
     """
-    lives: list[Life] = []
+    lives: list[LoggedLife] = []
     start_s, saves = 0.0, list[tuple[float, int]]()
     known: tuple[float, int] | None = None
     for event in events:
         if event.kind in _STARTS:
-            lives.append(Life(start_s, event.time_s, 1, known, tuple(saves)))
+            lives.append(LoggedLife(start_s, event.time_s, 1, known, tuple(saves)))
             start_s, known, saves = event.time_s, None, []
         elif event.kind == EventKind.LOADED:
             known = event.time_s, event.step
         elif event.kind == EventKind.CHECKPOINT:
             saves.append((event.time_s, event.step))
-    lives.append(Life(start_s, max(start_s, end_s), 1, known, tuple(saves)))
+    lives.append(LoggedLife(start_s, max(start_s, end_s), 1, known, tuple(saves)))
     return GoodputLog(name, tuple(lives), 1, (), f"{name}: {len(lives):,} lives")
 
 

@@ -32,7 +32,7 @@ Run = TypeVar("Run")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RaceRules:
     """When alternatives leave a race."""
 
     # Seeds of each alternative left after the first seed; most seeds of an undecided one.
@@ -51,7 +51,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Entrant, Run]):
+class RaceOutcome(Generic[Entrant, Run]):
     """The runs of a race."""
 
     runs: dict[Entrant, list[Run]]  # By alternative: a run for each of its first seeds.
@@ -63,10 +63,10 @@ def race(
     simulate: Callable[[Sequence[tuple[Entrant, int]], float], Sequence[Run]],
     value: Callable[[Run], float],
     seeds: Sequence[int],
-    rules: Rules,
+    rules: RaceRules,
     *,
     incumbent: Entrant | None = None,
-) -> Outcome[Entrant, Run]:
+) -> RaceOutcome[Entrant, Run]:
     """Run alternatives with as few of the seeds as needed to find the best.
 
     Parameters
@@ -101,7 +101,7 @@ def race(
             measured = {one: [value(run) for run in mine] for one, mine in going.items()}
             undecided = _undecided(measured, rules, incumbent)
             contenders = [one for one in going if one in undecided]
-    return Outcome(runs, frozenset(runs.keys() - going.keys()))
+    return RaceOutcome(runs, frozenset(runs.keys() - going.keys()))
 
 
 def changes_from(
@@ -116,7 +116,7 @@ def changes_from(
 
 
 def _undecided(
-    measured: Mapping[Entrant, Sequence[float]], rules: Rules, incumbent: Entrant | None
+    measured: Mapping[Entrant, Sequence[float]], rules: RaceRules, incumbent: Entrant | None
 ) -> Collection[Entrant]:
     """Return the alternatives that may be better than the best, and the best itself."""
     finished = {one: mine for one, mine in measured.items() if all(map(isfinite, mine))}

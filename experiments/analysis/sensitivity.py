@@ -16,7 +16,7 @@ _BASE_SAMPLES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class InputEffect:
     """The effect of one input on a quantity."""
 
     name: str  # The input.
@@ -31,7 +31,7 @@ def total_effects(
     bounds: Floats | None = None,
     samples: int = _BASE_SAMPLES,
     seed: int = 0,
-) -> list[Effect]:
+) -> list[InputEffect]:
     """Return total-effect indices of a function of independent uniform inputs, largest first.
 
     Saltelli et al. 2010, *Variance based sensitivity analysis of model output*, as in SALib.
@@ -56,16 +56,16 @@ def total_effects(
     # Rounding of SALib's scaling may leave the bounds by the last bit.
     values = function(np.clip(points, *ranges))
     if np.ptp(values) == 0.0:
-        return [Effect(name, 0.0, 0.0) for name in names]
+        return [InputEffect(name, 0.0, 0.0) for name in names]
     found = sobol_analysis.analyze(problem, values, calc_second_order=False, seed=number)
     effects = [
-        Effect(name, max(0.0, float(total)), float(error))
+        InputEffect(name, max(0.0, float(total)), float(error))
         for name, total, error in zip(names, found["ST"], found["ST_conf"], strict=True)
     ]
     return sorted(effects, key=lambda one: -one.total)
 
 
-def decisive_effects(emulator: Emulator, first: str, seed: int = 0) -> dict[str, list[Effect]]:
+def decisive_effects(emulator: Emulator, first: str, seed: int = 0) -> dict[str, list[InputEffect]]:
     """Return the effects of inputs on the decision between a candidate and each rival.
 
     The quantity is the difference of logarithmic expected times, evaluated by the emulator of all

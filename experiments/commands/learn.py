@@ -17,8 +17,8 @@ from faultline.experiments.analysis.job_backtest import (
     BAND,
     MEASURES,
     Backtest,
+    BacktestPrediction,
     Floats,
-    Prediction,
     backtest,
     band_of,
     predict,
@@ -269,7 +269,7 @@ def _fit_data(fit: JobFit) -> dict[str, Any]:
     }
 
 
-def _print_backtest(tested: Backtest, ahead: Prediction) -> None:
+def _print_backtest(tested: Backtest, ahead: BacktestPrediction) -> None:
     console = Screen()
     console.print(tested.first.note, soft_wrap=True)
     hours = [part.span_s / 3600.0 for part in (tested.first, tested.second)]
@@ -305,7 +305,7 @@ def _shown(measure: str, value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _backtest_data(tested: Backtest, ahead: Prediction) -> dict[str, Any]:
+def _backtest_data(tested: Backtest, ahead: BacktestPrediction) -> dict[str, Any]:
     return {
         "read": tested.first.note,
         "first_s": tested.first.span_s,

@@ -37,7 +37,7 @@ from faultline.experiments.planner.over_priors_printing import (
     over_priors_page,
     print_over_priors,
 )
-from faultline.experiments.planner.plan import Plan, make_plan
+from faultline.experiments.planner.plan import RankedPlan, make_plan
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import (
     Optimised,
@@ -66,7 +66,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return _split(arguments)
     price = next(iter(prices), None)
 
-    def print_first(plan: Plan, optimised: list[Optimised]) -> None:
+    def print_first(plan: RankedPlan, optimised: list[Optimised]) -> None:
         """Print the answer at the scenario's values, before the long part over the priors."""
         if not arguments.json:
             print_plan(Screen(), plan, advise(plan), optimised, price, all_lines=arguments.all)
@@ -88,8 +88,8 @@ _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColum
 def _planned(
     name: str,
     arguments: argparse.Namespace,
-    on_plan: Callable[[Plan, list[Optimised]], None] | None = None,
-) -> tuple[Plan, list[Optimised], OverPriors | None]:
+    on_plan: Callable[[RankedPlan, list[Optimised]], None] | None = None,
+) -> tuple[RankedPlan, list[Optimised], OverPriors | None]:
     """Return the plan of a scenario, the results of a search, and the plan over the priors.
 
     `on_plan` is called with the first two before the third begins.
@@ -118,7 +118,7 @@ def _planned(
 
 def _at_the_values(
     situation: Situation, arguments: argparse.Namespace, of_several: str
-) -> tuple[Plan, list[Optimised]]:
+) -> tuple[RankedPlan, list[Optimised]]:
     """Return the plan at the scenario's values, and the results of a search."""
     with progress_of(*_COLUMNS) as progress:
         task = progress.add_task(f"{of_several}closed forms", total=None)
@@ -151,7 +151,7 @@ def _at_the_values(
 
 
 def _data(
-    plan: Plan, optimised: list[Optimised], over: OverPriors | None, price: float | None
+    plan: RankedPlan, optimised: list[Optimised], over: OverPriors | None, price: float | None
 ) -> dict[str, Any]:
     data = plan_data(plan, advise(plan), optimised, price)
     return data if over is None else {**data, "over_priors": over_priors_data(over)}
@@ -231,7 +231,7 @@ def _samples(arguments: argparse.Namespace) -> int:
 
 
 def _write_page(
-    plan: Plan, over: OverPriors | None, price: float | None, arguments: argparse.Namespace
+    plan: RankedPlan, over: OverPriors | None, price: float | None, arguments: argparse.Namespace
 ) -> None:
     if over is None:
         raise UserError(

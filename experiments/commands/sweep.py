@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import Report, make_report
+from faultline.experiments.analysis.comparison import ComparisonReport, make_report
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.commands.output import print_json, write_output
 from faultline.experiments.config.distribution import with_extra
@@ -23,7 +23,7 @@ from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.store import NAMED_AT_MOST
-from faultline.experiments.runs.sweep_plan import Outcome, make_plan, simulate_plan
+from faultline.experiments.runs.sweep_plan import PointOutcome, make_plan, simulate_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen, message_console
 from faultline.experiments.streams import print_note, print_text
@@ -73,7 +73,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
     return LocalExecutor(arguments.workers)
 
 
-def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
+def _print_outcome(name: str, directory: Path, outcome: PointOutcome) -> None:
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"
         print_note(one_line(f"{runs} failed; the first: {outcome.first_error}"))
@@ -133,7 +133,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         _print(console, report)
 
 
-def _print(console: Screen, report: Report) -> None:
+def _print(console: Screen, report: ComparisonReport) -> None:
     console.print(headline_of(report), style="bold")
     for name in report.sections:
         console.print()

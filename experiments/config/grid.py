@@ -112,7 +112,7 @@ def read_grid(name_or_path: str) -> Grid:
     """
     text = _GRIDS.text(name_or_path)
     folder = Path() if name_or_path in shipped_grids() else Path(name_or_path).parent
-    return _Reader.of_text(name_or_path, text).grid(folder)
+    return _GridReader.of_text(name_or_path, text).grid(folder)
 
 
 def grid_from(tables: dict[str, Any], origin: str) -> Grid:
@@ -120,10 +120,10 @@ def grid_from(tables: dict[str, Any], origin: str) -> Grid:
 
     Raises UserError, which names the first mistake.
     """
-    return _Reader(origin, tables).grid(Path())
+    return _GridReader(origin, tables).grid(Path())
 
 
-class _Reader(TomlSource):
+class _GridReader(TomlSource):
     """Makes a grid from the tables of a file."""
 
     def grid(self, folder: Path) -> Grid:

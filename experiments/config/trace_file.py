@@ -60,7 +60,7 @@ class _CellError(ValueError):
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TraceReader:
     """Turns the cells of a row into values of the columns of `RecordedFailures`."""
 
     layout: JobLayout  # The components, and the groups that fail with each.
@@ -150,7 +150,7 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
     Raises UserError if there is no such file, or it is no trace; names the line of the first
     mistake and the number of others.
     """
-    reader = _Reader(layout, start)
+    reader = _TraceReader(layout, start)
     columns: dict[str, Any] = {
         name: array(np.dtype(kind).char) for name, kind in COLUMN_TYPES.items()
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.course import (
     ACTIVITIES,
-    Window,
+    CourseWindow,
     activities_of,
     busiest_window,
     shares_over_time,
@@ -59,7 +59,7 @@ def draw_timeline(events: Sequence[Event], title: str) -> Figure:
         raise UserError("the timeline is empty: no activity took any time")
     end_s = float(activities["end_s"].iloc[-1])
     window = busiest_window(events, activities)
-    whole = window == Window(0.0, end_s)
+    whole = window == CourseWindow(0.0, end_s)
     ratios = (2.0, 2.6, 1.0) if whole else (1.7, 1.0, 2.6, 1.0)
     with figure_style():
         figure = Figure(figsize=(10.5, 6.2 if whole else 8.0))
@@ -125,7 +125,7 @@ def _draw_shares(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: fl
     axis.set_xlabel(f"simulated time ({unit.name})")
 
 
-def _mark_window(axes: Sequence[Axes], window: Window, unit: TimeUnit) -> None:
+def _mark_window(axes: Sequence[Axes], window: CourseWindow, unit: TimeUnit) -> None:
     for axis in axes:
         axis.axvspan(
             window.start_s / unit.seconds, window.end_s / unit.seconds,
@@ -137,7 +137,7 @@ def _draw_lanes(
     axis: Axes,
     events: Sequence[Event],
     activities: pd.DataFrame,
-    window: Window,
+    window: CourseWindow,
     unit: TimeUnit,
 ) -> None:
     """Draw a lane per activity of the run, and one for its failures, within a window."""
@@ -191,7 +191,7 @@ def _mark_checkpoints(axis: Axes, events: Sequence[Event], unit: TimeUnit, lane:
         )  # fmt: skip
 
 
-def _draw_stacks(axis: Axes, events: Sequence[Event], window: Window, unit: TimeUnit) -> None:
+def _draw_stacks(axis: Axes, events: Sequence[Event], window: CourseWindow, unit: TimeUnit) -> None:
     """Draw the stacks that a group computes in each step of a window, and mark reorderings."""
     steps = steps_of(events)
     # A missing value leaves a gap after a step that is not followed by another at once.

@@ -32,8 +32,8 @@ from faultline.strategies.theory.lifetimes import (
     wait_for_slowest,
 )
 from faultline.strategies.theory.prediction import (
+    LoopCosts,
     Prediction,
-    StepCosts,
     largest_of_normals,
     predict,
 )
@@ -388,13 +388,13 @@ def _costs(resolved: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
     return protected.costs_of_memory(costs) if protected.in_background else costs
 
 
-def _step_costs(resolved: ResolvedJob, rules: Rules) -> StepCosts:
+def _step_costs(resolved: ResolvedJob, rules: Rules) -> LoopCosts:
     scenario, durations = resolved.scenario, resolved.durations
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     failed_s = rules.failed_all_reduce_fraction * all_reduce_s
     if rules.detection == "watchdog":
         failed_s = rules.watchdog_s
-    return StepCosts(
+    return LoopCosts(
         jitter=resolved.jitter,
         failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,

@@ -13,9 +13,9 @@ from faultline.experiments.analysis.printing import summary_rows, summary_title
 
 if TYPE_CHECKING:
     import pandas as pd
-    from faultline.experiments.analysis.comparison import Report
+    from faultline.experiments.analysis.comparison import ComparisonReport
     from faultline.experiments.planner.advice import Advice
-    from faultline.experiments.planner.plan import Plan as Planned
+    from faultline.experiments.planner.plan import RankedPlan as Planned
     from faultline.simulator.accounting.timeline import Event
     from matplotlib.figure import Figure
     from rich.table import Table
@@ -38,11 +38,11 @@ class Comparison:
 
     Attributes
     ----------
-    report : Report
+    report : ComparisonReport
         The report that ``faultline compare`` prints: its sections are data frames.
     """
 
-    report: Report
+    report: ComparisonReport
 
     @property
     def table(self) -> pd.DataFrame:
@@ -63,7 +63,7 @@ class Plan:
 
     Attributes
     ----------
-    planned : faultline.experiments.planner.plan.Plan
+    planned : faultline.experiments.planner.plan.RankedPlan
         All choices with their results.
     advice : Advice
         The recommendation.

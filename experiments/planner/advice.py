@@ -10,7 +10,7 @@ from typing import Any
 from faultline.experiments.analysis.intervals import Interval, interval_of, paired_change
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.plan import Line, RankedPlan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
 from faultline.experiments.planner.verification import INDIFFERENCE
@@ -41,7 +41,7 @@ class Advice:
     sentence: str  # The advice in words.
 
 
-def advise(plan: Plan) -> Advice:
+def advise(plan: RankedPlan) -> Advice:
     """Return which choice to take.
 
     Only choices that finished in simulation are candidates. Each scheme over each protection is
@@ -63,7 +63,7 @@ def advise(plan: Plan) -> Advice:
     return Advice(soonest, lead, (), _sentence(plan, soonest, lead))
 
 
-def _impossible(plan: Plan) -> str | None:
+def _impossible(plan: RankedPlan) -> str | None:
     """Return a sentence about a simulated choice with an impossible goodput; None without one.
 
     Jitter changes the goodput of a run with few failures by less than `INDIFFERENCE`.
@@ -78,7 +78,7 @@ def _impossible(plan: Plan) -> str | None:
     return None
 
 
-def _candidates(plan: Plan) -> list[Line]:
+def _candidates(plan: RankedPlan) -> list[Line]:
     """Return one finished choice for each scheme and protection, the soonest first."""
     standing: dict[tuple[str, str], Line] = {}
     finished = [line for line in plan.lines if line.finished]
@@ -102,14 +102,14 @@ def _is_worth_taking(one: Line, other: Line) -> bool:
     return change.low > -INDIFFERENCE and change.high > INDIFFERENCE
 
 
-def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:
+def _lead(plan: RankedPlan, taken: Line, others: list[Line]) -> Lead | None:
     if others:
         return Lead(others[0], _change(taken, others[0]))
     stopped = [line for line in plan.lines if line.simulated is not None and line.is_best]
     return next((Lead(line, None) for line in stopped if not line.finished), None)
 
 
-def _no_result_sentence(plan: Plan) -> str:
+def _no_result_sentence(plan: RankedPlan) -> str:
     if not plan.lines:
         return "No advice: each scheme is left out, for the reason above."
     if any(line.simulated is not None for line in plan.lines):
@@ -119,7 +119,7 @@ def _no_result_sentence(plan: Plan) -> str:
     return f"No advice: nothing was verified by simulation{first}."
 
 
-def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
+def _sentence(plan: RankedPlan, taken: Line, lead: Lead | None) -> str:
     assert taken.simulated is not None
     start = f"Take {_choice_text(taken)}: {_span_text(plan, taken)}"
     if lead is None:
@@ -140,11 +140,13 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     )
 
 
-def _span_text(plan: Plan, line: Line) -> str:
+def _span_text(plan: RankedPlan, line: Line) -> str:
     return f"{plan.situation.span(line.ratio):,.1f} {plan.situation.unit}"
 
 
-def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later: list[Line]) -> str:
+def _undecided_sentence(
+    plan: RankedPlan, soonest: Line, undecided: list[Line], later: list[Line]
+) -> str:
     assert soonest.simulated is not None
     seeds, names = _seeds_text(soonest, undecided), _names([soonest, *undecided])
     if seeds == "1":
@@ -225,7 +227,7 @@ def pair_name(scheme: str, protection: str | None) -> str:
 
 
 def plan_data(
-    plan: Plan,
+    plan: RankedPlan,
     advice: Advice,
     optimised: Sequence[Optimised] = (),
     price_per_gpu_hour: float | None = None,
@@ -257,7 +259,7 @@ def plan_data(
     }
 
 
-def _line(plan: Plan, line: Line, price_per_gpu_hour: float | None) -> dict[str, Any]:
+def _line(plan: RankedPlan, line: Line, price_per_gpu_hour: float | None) -> dict[str, Any]:
     situation, choice, step_s = plan.situation, line.choice, line.step_s
     off, predicted = line.may_be_off(), choice.predicted_ratio
     if off is None and not choice.rough and predicted is not None:

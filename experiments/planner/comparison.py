@@ -10,7 +10,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.model_numbers import tokens_of_step
 from faultline.experiments.planner.advice import pair_name
 from faultline.experiments.planner.over_priors import OverPriors
-from faultline.experiments.planner.plan import Plan
+from faultline.experiments.planner.plan import RankedPlan
 from faultline.experiments.planner.situation import DAY_S
 from rich.box import SIMPLE
 from rich.console import Console
@@ -54,7 +54,9 @@ class Summary:
     is_least: bool = False
 
 
-def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | None) -> Summary:
+def summary_of(
+    plan: RankedPlan, over: OverPriors | None, price_per_gpu_hour: float | None
+) -> Summary:
     """Return the answer of a plan: over the priors where these were simulated."""
     situation = plan.situation
     scenario = situation.scenario
@@ -76,7 +78,7 @@ def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | 
 
 
 def _answer(
-    plan: Plan, over: OverPriors | None
+    plan: RankedPlan, over: OverPriors | None
 ) -> tuple[str | None, float | None, tuple[float, float] | None, bool]:
     """Return the scheme, its days with an 80 % band, and whether these are lower bounds."""
     if over is not None:

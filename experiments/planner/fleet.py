@@ -48,7 +48,7 @@ _GIVE_UP = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FleetOutcome:
     """What a scheme makes of a split, with 95 % intervals over the seeds.
 
     Attributes
@@ -72,7 +72,7 @@ class Split:
 
     standbys: int
     groups: int
-    outcomes: tuple[Outcome, ...]  # The best first; empty if no scheme can be built.
+    outcomes: tuple[FleetOutcome, ...]  # The best first; empty if no scheme can be built.
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _simulated(
     seeds: Sequence[int],
     steps: int | None,
     on_done: Callable[[], None] | None,
-) -> list[list[Outcome]]:
+) -> list[list[FleetOutcome]]:
     """Return the outcome of each choice at each split."""
     flat = [choice for at_split in choices for choice in at_split]
     questions = [choice.question for choice in flat]
@@ -248,7 +248,7 @@ def _simulated(
                 groups * run["completed_steps"] * whole.ideal_step_s / run["time_s"] for run in runs
             ]
             goodput = interval_of([run["goodput"] for run in runs])
-            found.append(Outcome(choice, goodput, interval_of(shares)))
+            found.append(FleetOutcome(choice, goodput, interval_of(shares)))
         outcomes.append(found)
     return outcomes
 

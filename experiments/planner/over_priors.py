@@ -29,7 +29,7 @@ from faultline.experiments.job.choices import (
 )
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, chosen_as, quantiles_of
-from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.plan import Line, RankedPlan
 from faultline.experiments.planner.situation import Situation, choices_like
 from faultline.experiments.planner.verification import run_points
 from faultline.experiments.runs.point import Point
@@ -100,7 +100,7 @@ class OverPriors:
 
 
 def simulate_over_priors(
-    plan: Plan, samples: int, on_done: OnDone = None, seed: int = 0
+    plan: RankedPlan, samples: int, on_done: OnDone = None, seed: int = 0
 ) -> OverPriors | None:
     """Tune the leading schemes of a plan for its priors, and simulate them at samples of these.
 
@@ -108,7 +108,7 @@ def simulate_over_priors(
 
     Parameters
     ----------
-    plan : Plan
+    plan : RankedPlan
         A verified plan.
     samples : int
         Number of samples.
@@ -141,7 +141,7 @@ def simulate_over_priors(
     return OverPriors(tuple(choices), keys, costs, left_out | _beyond(plan, schemes))
 
 
-def _beyond(plan: Plan, leading: Sequence[str]) -> dict[str, str]:
+def _beyond(plan: RankedPlan, leading: Sequence[str]) -> dict[str, str]:
     """Return the schemes that the plan finds too slow at the scenario's values."""
     finished = {line.choice.scheme for line in plan.lines if line.finished}
     return dict.fromkeys(sorted(finished - {*leading}), BEYOND)
@@ -164,7 +164,7 @@ def is_behind(choice: Choice, first: Floats) -> bool:
     return bool((first < least).all())
 
 
-def leading_lines(plan: Plan) -> list[list[Line]]:
+def leading_lines(plan: RankedPlan) -> list[list[Line]]:
     """Return the lines of each scheme that finishes near the plan's soonest choice.
 
     A scheme has its best lines over each protection and moment of return, the soonest first; those

@@ -17,7 +17,7 @@ from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.advice import choice_data, interval_text, return_text
 from faultline.experiments.planner.over_priors import OverPriors
-from faultline.experiments.planner.plan import Plan
+from faultline.experiments.planner.plan import RankedPlan
 from faultline.experiments.planner.printing import job_texts, left_out_texts
 from rich.console import Console
 
@@ -72,10 +72,10 @@ def print_over_priors(console: Console, over: OverPriors) -> None:
 
 def _narrow(table: Table) -> Table:
     """Return a ranking with the columns that fit into 80 characters."""
-    from faultline.experiments.report.tables import Row
+    from faultline.experiments.report.tables import TableRow
 
     kept = [place for place, one in enumerate(table.columns) if one.title in _OF_NARROW_TABLES]
-    rows = (Row(tuple(row.cells[place] for place in kept), row.best) for row in table.rows)
+    rows = (TableRow(tuple(row.cells[place] for place in kept), row.best) for row in table.rows)
     return replace(table, columns=tuple(table.columns[place] for place in kept), rows=tuple(rows))
 
 
@@ -141,7 +141,7 @@ def _set_up(choice: Choice) -> str:
 
 
 def over_priors_page(
-    plan: Plan, over: OverPriors, command: str, price_per_gpu_hour: float | None = None
+    plan: RankedPlan, over: OverPriors, command: str, price_per_gpu_hour: float | None = None
 ) -> str:
     """Return the page of the answer, with sliders for the inputs that decide most."""
     from faultline.experiments.report.answer_page import AnswerFacts, answer_page
@@ -197,7 +197,9 @@ def _labels(over: OverPriors) -> dict[str, str]:
     }
 
 
-def _remarks(plan: Plan, over: OverPriors, price_per_gpu_hour: float | None) -> dict[str, str]:
+def _remarks(
+    plan: RankedPlan, over: OverPriors, price_per_gpu_hour: float | None
+) -> dict[str, str]:
     """Return each candidate's set-up, its GPU-hours at its expected time, and their cost."""
     remarks = _set_ups(over)
     for one in judge(over.costs):

@@ -102,7 +102,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RankedPlan:
     """The choices for a job, in their order."""
 
     situation: Situation  # The job.
@@ -178,7 +178,7 @@ def make_plan(
     steps: int | None = None,
     on_done: Callable[[], None] | None = None,
     on_chosen: Callable[[int], None] | None = None,
-) -> Plan:
+) -> RankedPlan:
     """Plan a job with the candidate schemes and protections.
 
     Parameters
@@ -265,7 +265,7 @@ def make_plan(
         for line in lines
         if (reason := why_refused(line)) is not None
     ]
-    return Plan(
+    return RankedPlan(
         situation,
         tuple(sorted(kept, key=lambda line: (not line.finished, line.ratio, line.choice.ratio))),
         (*left_out, *not_chosen),

@@ -10,7 +10,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import steps_text, time_text, with_unit
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.advice import Advice, pair_name, return_text
-from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.plan import Line, RankedPlan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import DAY_S
 from rich.box import SIMPLE
@@ -28,7 +28,7 @@ _TIED = "≈"
 
 def print_plan(
     console: Console,
-    plan: Plan,
+    plan: RankedPlan,
     advice: Advice,
     optimised: Sequence[Optimised],
     price_per_gpu_hour: float | None = None,
@@ -67,7 +67,7 @@ def _print_line(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)
 
 
-def left_out_texts(plan: Plan) -> list[str]:
+def left_out_texts(plan: RankedPlan) -> list[str]:
     """Return a line for each reason to leave choices out, with their names."""
     by_reason: dict[str, list[str]] = {}
     for each in plan.left_out:
@@ -84,7 +84,7 @@ def left_out_texts(plan: Plan) -> list[str]:
     return texts
 
 
-def job_texts(plan: Plan) -> list[str]:
+def job_texts(plan: RankedPlan) -> list[str]:
     """Return the lines above the table: the job, its failures and times, the assumptions."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
@@ -107,7 +107,7 @@ def _seconds_text(span_s: float) -> str:
 
 
 def choices_table(
-    plan: Plan,
+    plan: RankedPlan,
     price_per_gpu_hour: float | None = None,
     shown: Sequence[Line] | None = None,
     tied: Sequence[Line] = (),
@@ -141,7 +141,7 @@ def _is_among(line: Line, lines: Sequence[Line]) -> bool:
 
 
 def _cells(
-    plan: Plan, line: Line, price_per_gpu_hour: float | None, is_tied: bool
+    plan: RankedPlan, line: Line, price_per_gpu_hour: float | None, is_tied: bool
 ) -> dict[str, str]:
     """Return the cells of a choice by their headers; without simulation most are empty."""
     choice, situation, simulated = line.choice, plan.situation, line.simulated
@@ -193,7 +193,7 @@ def _half(interval: Interval, form: str) -> str:
     return f" ± {format((interval.high - interval.low) / 2, form)}"
 
 
-def _notes(plan: Plan, *, brief: bool) -> Iterator[str]:
+def _notes(plan: RankedPlan, *, brief: bool) -> Iterator[str]:
     """Yield the meaning of the columns, a sentence each; of those of a brief table, if it is."""
     verified = [line.simulated for line in plan.lines if line.simulated is not None]
     goodput = "; goodput: share of the time in useful training" if verified or not brief else ""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from faultline.experiments.analysis.intervals import Interval, paired_change
-from faultline.experiments.analysis.race import Rules, changes_from, race
+from faultline.experiments.analysis.race import RaceRules, changes_from, race
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import Choice, at_interval
 from faultline.experiments.job.resolved_job import ResolvedJob
-from faultline.experiments.planner.plan import Plan
+from faultline.experiments.planner.plan import RankedPlan
 from faultline.experiments.planner.situation import Situation, choices_like
 from faultline.experiments.planner.verification import run_points, steps_needed
 from faultline.experiments.runs.point import Point
@@ -38,7 +38,7 @@ Objective = Callable[[Sequence[tuple[OperatingPoint, int]]], Sequence[float]]
 """Maps points with seeds to positive values, in order; smaller is better."""
 
 
-RULES = Rules(first_seeds=4, most_seeds=24, confidence=0.99, indifference=0.002)
+RULES = RaceRules(first_seeds=4, most_seeds=24, confidence=0.99, indifference=0.002)
 """Rules of every race. Repeated looks raise the risk of a wrong move: hence more than 95 %."""
 
 
@@ -66,7 +66,7 @@ def challenge(
     evaluations: Evaluations,
     incumbent: OperatingPoint,
     challengers: Sequence[OperatingPoint],
-    rules: Rules = RULES,
+    rules: RaceRules = RULES,
 ) -> dict[OperatingPoint, Interval]:
     """Return each challenger's paired change against the incumbent, as a fraction, after a race."""
     points = list(dict.fromkeys([incumbent, *challengers]))
@@ -170,7 +170,7 @@ def check_searchable(situation: Situation) -> None:
 
 
 def optimise_schemes(
-    plan: Plan, steps: int | None = None, on_done: Callable[[], None] | None = None
+    plan: RankedPlan, steps: int | None = None, on_done: Callable[[], None] | None = None
 ) -> list[Optimised]:
     """Search each planned scheme's best redundancy and interval by simulation.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isfinite
 
-from faultline.experiments.analysis.race import Rules, race
+from faultline.experiments.analysis.race import RaceRules, race
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs import execution
 from faultline.experiments.runs.point import Point, cores
@@ -171,7 +171,7 @@ def verify(
         limit_s = hopeless * best * ideal_s if is_limited else None
         return simulate_pairs(questions, pairs, steps, limit_s, on_done)
 
-    rules = Rules(len(seeds), most_seeds, hopeless, indifference=INDIFFERENCE)
+    rules = RaceRules(len(seeds), most_seeds, hopeless, indifference=INDIFFERENCE)
     heats = [[0], range(1, len(questions))]
     outcome = race(heats, simulate, _ratio, [*seeds, *more], rules)
     # Without a limit of time, a job that has no ratio gave up by itself.

@@ -20,7 +20,7 @@ from faultline.experiments.analysis.decision import (
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.quantities import fixed, number_text, quantity, time_text
-from faultline.experiments.analysis.sensitivity import Effect, decisive_effects
+from faultline.experiments.analysis.sensitivity import InputEffect, decisive_effects
 from faultline.experiments.figures.decision import (
     InputScale,
     draw_plane,
@@ -29,8 +29,8 @@ from faultline.experiments.figures.decision import (
     scales_of,
 )
 from faultline.experiments.figures.palette import OKABE_ITO, look_of
-from faultline.experiments.report.page import Picture, embed, rendered
-from faultline.experiments.report.tables import Column, Table, number, percent, table_of, text
+from faultline.experiments.report.page import PagePicture, embed, rendered
+from faultline.experiments.report.tables import Table, TableColumn, number, percent, table_of, text
 from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -179,7 +179,7 @@ def _emulator_of(costs: SimulatedCosts) -> Emulator | None:
     return Emulator(costs) if len(costs.candidates) > 1 and costs.design.names else None
 
 
-def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[Effect]:
+def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[InputEffect]:
     """Return total effects on the first's lead, weighted by each rival's probability of being best.
 
     If no rival is ever the best, those on the lead over the next count.
@@ -187,7 +187,7 @@ def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[Effect
     chances = {one.candidate: one.best.mean for one in judgements[1:]}
     if not any(chances.values()):
         chances = {judgements[1].candidate: 1.0}
-    found: dict[str, Effect] = {name: Effect(name, 0.0, 0.0) for name in emulator.names}
+    found: dict[str, InputEffect] = {name: InputEffect(name, 0.0, 0.0) for name in emulator.names}
     by_rival = decisive_effects(emulator, judgements[0].candidate)
     whole = sum(chances.get(rival, 0.0) for rival in by_rival)
     for rival, effects in by_rival.items():
@@ -195,7 +195,7 @@ def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[Effect
         for one in effects:
             before = found[one.name]
             total, error = before.total + weight * one.total, before.error + weight * one.error
-            found[one.name] = Effect(one.name, total, error)
+            found[one.name] = InputEffect(one.name, total, error)
     return sorted(found.values(), key=lambda one: -one.total)
 
 
@@ -297,9 +297,9 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _bounded(title: str, key: str) -> Column:
+def _bounded(title: str, key: str) -> TableColumn:
     """Return a column of days, with ≥ for candidates whose runs were stopped."""
-    return Column(title, lambda row: "≥ " * bool(row["stopped"]) + fixed(row[key] / _DAY_S, 2))
+    return TableColumn(title, lambda row: "≥ " * bool(row["stopped"]) + fixed(row[key] / _DAY_S, 2))
 
 
 def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) -> Table:
@@ -322,7 +322,7 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
     ]
     columns = [
         text("candidate", "candidate"),
-        Column("best", lambda row: row["best"]),
+        TableColumn("best", lambda row: row["best"]),
         percent(f"within {_ZONE}", "within"),
         _bounded("days", "time"),
         text("80 % band", "band"),
@@ -377,11 +377,11 @@ def _inputs_table(found: _Found, effects: Mapping[str, float]) -> Table:
 
 def _pictures(
     emulator: Emulator,
-    effects: Sequence[Effect],
+    effects: Sequence[InputEffect],
     found: _Found,
     costs: SimulatedCosts,
     facts: AnswerFacts,
-) -> list[Picture]:
+) -> list[PagePicture]:
     """Draw the tornado of inputs with an effect, and the plane of those of the largest effects."""
     first = found.judgements[0].candidate
     pictures = []
@@ -413,7 +413,7 @@ def _colours(candidates: Sequence[str], schemes: Mapping[str, str]) -> dict[str,
 
 def _sliders(
     emulator: Emulator,
-    effects: Sequence[Effect],
+    effects: Sequence[InputEffect],
     scales: Mapping[str, InputScale],
     costs: SimulatedCosts,
 ) -> list[Slider]:

@@ -30,19 +30,21 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 
-class Picture(NamedTuple):
+class PagePicture(NamedTuple):
     """A figure in the page."""
 
     title: str  # Text for screen readers, too.
     uri: str  # The image as a data URI.
 
 
-def embed(title: str, figure: Figure) -> Picture:
+def embed(title: str, figure: Figure) -> PagePicture:
     """Turn a figure into a picture, and close it."""
     stream = BytesIO()
     figure.savefig(stream, format="png", bbox_inches="tight", facecolor="white")
     plt.close(figure)
-    return Picture(title, f"data:image/png;base64,{b64encode(stream.getvalue()).decode('ascii')}")
+    return PagePicture(
+        title, f"data:image/png;base64,{b64encode(stream.getvalue()).decode('ascii')}"
+    )
 
 
 def report_page(

@@ -10,7 +10,7 @@ from faultline.experiments.analysis.comparison import (
     ALL_SETTINGS,
     BASELINE,
     PAIRED_AT,
-    Report,
+    ComparisonReport,
 )
 from faultline.experiments.analysis.quantities import (
     MISSING,
@@ -20,7 +20,7 @@ from faultline.experiments.analysis.quantities import (
     shown_value,
 )
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.report.tables import Column, Table, table_of
+from faultline.experiments.report.tables import Table, TableColumn, table_of
 from faultline.experiments.runs.record import Column as Quantity
 
 _TITLES = {
@@ -34,7 +34,7 @@ _NUMBERS = {
 }  # fmt: skip
 
 
-def headline_of(report: Report) -> str:
+def headline_of(report: ComparisonReport) -> str:
     """Return the compared quantity and the baseline, in one line."""
     column = quantity(report.metric)
     way = f" ({column.better} is better)" if column.better else ""
@@ -42,7 +42,7 @@ def headline_of(report: Report) -> str:
     return f"{column.label}{way}: differences from {against}, paired by seed"
 
 
-def section_table(report: Report, section: str) -> Table:
+def section_table(report: ComparisonReport, section: str) -> Table:
     """Return a section of a comparison, with units, and without columns of one value."""
     frame = report.sections[section]
     # A column with one value in all rows and in the baseline is left out.
@@ -64,8 +64,12 @@ def _varies(frame: pd.DataFrame, key: str) -> bool:
 
 
 def _columns(
-    report: Report, frame: pd.DataFrame, ours: list[str], theirs: list[str], shared: list[str]
-) -> list[Column]:
+    report: ComparisonReport,
+    frame: pd.DataFrame,
+    ours: list[str],
+    theirs: list[str],
+    shared: list[str],
+) -> list[TableColumn]:
     scale = quantity(report.metric).scale
     # Without this column, each row is one setting, or the title restricts all rows.
     has_restrictions = (frame["settings"] > 1).any() and frame[PAIRED_AT].nunique() > 1
@@ -74,23 +78,27 @@ def _columns(
         *(_key_column(key) for key in shared),
         _key_column(report.by),
         *(_key_column(key) for key in ours),
-        *([Column("paired at", lambda row: row[PAIRED_AT], "prose")] if has_restrictions else []),
-        Column("mean", lambda row: number_text(row["mean"] * scale)),
-        Column("base", lambda row: number_text(row["baseline_mean"] * scale)),
+        *(
+            [TableColumn("paired at", lambda row: row[PAIRED_AT], "prose")]
+            if has_restrictions
+            else []
+        ),
+        TableColumn("mean", lambda row: number_text(row["mean"] * scale)),
+        TableColumn("base", lambda row: number_text(row["baseline_mean"] * scale)),
         *(_key_column(key) for key in theirs),
-        Column("change", lambda row: _percent(row["change"])),
-        Column("differs by", lambda row: _signed(row["difference"] * scale)),
-        Column("± (95 %)", lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
+        TableColumn("change", lambda row: _percent(row["change"])),
+        TableColumn("differs by", lambda row: _signed(row["difference"] * scale)),
+        TableColumn("± (95 %)", lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
     ]
 
 
-def _key_column(key: str) -> Column:
+def _key_column(key: str) -> TableColumn:
     column = key.removeprefix(BASELINE)
     known = quantity(column)
     name = known.symbol or known.label
     title = f"{name} ({known.shown_unit})" if known.shown_unit else name
     title = f"base {title}" if key.startswith(BASELINE) else title
-    return Column(title, lambda row: _value_name(column, row[key]), "text")
+    return TableColumn(title, lambda row: _value_name(column, row[key]), "text")
 
 
 def _value_name(column: str, value: Any) -> str:
@@ -113,14 +121,16 @@ def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
     return title
 
 
-def _count_columns(frame: pd.DataFrame) -> list[Column]:
-    columns: list[Column] = []
+def _count_columns(frame: pd.DataFrame) -> list[TableColumn]:
+    columns: list[TableColumn] = []
     if frame["pairs"].nunique() > 1:
-        columns.append(Column("pairs", lambda row: str(row["pairs"])))
+        columns.append(TableColumn("pairs", lambda row: str(row["pairs"])))
     if (frame["settings"] > 1).any():
-        columns.append(Column("settings", lambda row: str(row["settings"])))
+        columns.append(TableColumn("settings", lambda row: str(row["settings"])))
     if frame[["gave_up", "baseline_gave_up"]].to_numpy().any():
-        columns.append(Column("gave up", lambda row: f"{row['gave_up']}/{row['baseline_gave_up']}"))
+        columns.append(
+            TableColumn("gave up", lambda row: f"{row['gave_up']}/{row['baseline_gave_up']}")
+        )
     return columns
 
 

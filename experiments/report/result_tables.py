@@ -9,9 +9,9 @@ import pandas as pd
 from faultline.experiments.analysis.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.report.standings import Standings, interval_text, is_clear
 from faultline.experiments.report.tables import (
-    Column,
     Mapped,
     Table,
+    TableColumn,
     axis_column,
     checkpoint_column,
     choice_name,
@@ -26,21 +26,21 @@ _MOST_COMPARED = 200
 _MOST_FAILED = 500
 
 
-def _choice_columns(order: Standings) -> tuple[Column, ...]:
+def _choice_columns(order: Standings) -> tuple[TableColumn, ...]:
     """Return the columns that identify a row's choice and condition."""
     return (
-        Column("scheme and setting", lambda row: choice_name(row, order.knobs), "text"),
+        TableColumn("scheme and setting", lambda row: choice_name(row, order.knobs), "text"),
         *(axis_column(axis, order.choices) for axis in order.conditions),
     )
 
 
-def _time_column(times_s: pd.Series) -> Column:
+def _time_column(times_s: pd.Series) -> TableColumn:
     unit = time_unit(times_s)
     decimals = decimals_for(times_s / unit.seconds)
     return number(f"time ({unit.name})", "time_s", decimals, 1 / unit.seconds)
 
 
-def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple[Column, ...]:
+def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple[TableColumn, ...]:
     """Return columns of GPU-hours (in thousands or millions if large) and of costs."""
     largest = float(best["gpu_hours"].where(best["gpu_hours"] < math.inf).max())
     scales = ((1e6, "million "), (1e3, "thousand "))
@@ -85,9 +85,9 @@ def comparison_table(
     )
     compared = (
         _where(_is_compared, percent("longer than soonest", "change")),
-        _where(_is_compared, Column("95 % interval", _interval_cell)),
+        _where(_is_compared, TableColumn("95 % interval", _interval_cell)),
         _where(_is_compared, number("pairs", "pairs", 0)),
-        Column("verdict", _verdict, "text"),
+        TableColumn("verdict", _verdict, "text"),
     )
     return table_of(
         "comparison-table",
@@ -98,7 +98,7 @@ def comparison_table(
     )
 
 
-def _where(holds: Callable[[Mapped], bool], column: Column) -> Column:
+def _where(holds: Callable[[Mapped], bool], column: TableColumn) -> TableColumn:
     return column._replace(cell=lambda row: column.cell(row) if holds(row) else MISSING)
 
 

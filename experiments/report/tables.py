@@ -33,14 +33,14 @@ Columns = Mapping[str, str | tuple[str, Format]]
 """Columns of a frame by name: a heading, or a heading and a format."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row; the page highlights the best one."""
 
     cells: tuple[str, ...]
     best: bool = False
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its heading, the text of a row's cell, and the kind of its content.
 
     ``prose`` is text of several lines.
@@ -57,21 +57,21 @@ class Table:
 
     name: str  # Identifier in the page.
     caption: str  # A sentence.
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...] = field(default=())  # Each row has a cell per column.
+    columns: tuple[TableColumn, ...]
+    rows: tuple[TableRow, ...] = field(default=())  # Each row has a cell per column.
     note: str = ""  # A sentence below the table on the screen.
 
 
 def table_of(
     name: str,
     caption: str,
-    columns: Iterable[Column],
+    columns: Iterable[TableColumn],
     rows: Iterable[Mapped],
     is_best: Callable[[Mapped], bool] = lambda _: False,
 ) -> Table:
     """Return a table with a row for each of `rows`."""
     columns = tuple(columns)
-    made = (Row(tuple(column.cell(row) for column in columns), is_best(row)) for row in rows)
+    made = (TableRow(tuple(column.cell(row) for column in columns), is_best(row)) for row in rows)
     return Table(name, caption, columns, tuple(made))
 
 
@@ -105,7 +105,7 @@ def wide_table(
     return columns_of(caption, wide.reset_index(), shown)
 
 
-def _formatted(name: str, shown: str | tuple[str, Format], dtype: Any) -> Column:
+def _formatted(name: str, shown: str | tuple[str, Format], dtype: Any) -> TableColumn:
     """Return a column of a frame."""
     title, how = (shown, None) if isinstance(shown, str) else shown
 
@@ -118,7 +118,7 @@ def _formatted(name: str, shown: str | tuple[str, Format], dtype: Any) -> Column
         return how.format(value) if isinstance(how, str) else how(value)
 
     is_number = how is not None or pd.api.types.is_numeric_dtype(dtype)
-    return Column(title, cell, "number" if is_number else "prose")
+    return TableColumn(title, cell, "number" if is_number else "prose")
 
 
 def on_screen(
@@ -189,26 +189,26 @@ def known_text(value: object) -> str:
     return MISSING if is_missing(value) else str(value)
 
 
-def text(title: str, key: str, kind: Literal["text", "prose"] = "text") -> Column:
+def text(title: str, key: str, kind: Literal["text", "prose"] = "text") -> TableColumn:
     """Return a column of text."""
-    return Column(title, lambda row: known_text(row[key]), kind)
+    return TableColumn(title, lambda row: known_text(row[key]), kind)
 
 
-def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str = "") -> Column:
+def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str = "") -> TableColumn:
     """Return a column of rounded numbers, times `factor`."""
 
     def cell(row: Mapped) -> str:
         return MISSING if is_missing(row[key]) else fixed(row[key] * factor, decimals) + unit
 
-    return Column(title, cell)
+    return TableColumn(title, cell)
 
 
-def percent(title: str, key: str) -> Column:
+def percent(title: str, key: str) -> TableColumn:
     """Return a column of shares in percent."""
     return number(title, key, 1, 100.0, " %")
 
 
-def axis_column(axis: str, frame: pd.DataFrame) -> Column:
+def axis_column(axis: str, frame: pd.DataFrame) -> TableColumn:
     """Return a column of an axis of a sweep; its heading names the unit."""
 
     def cell(row: Mapped) -> str:
@@ -218,10 +218,10 @@ def axis_column(axis: str, frame: pd.DataFrame) -> Column:
         return look_of(value).label if axis == "strategy.name" else shown_value(axis, value)
 
     kind: Literal["number", "text"] = "number" if is_numeric_axis(frame, axis) else "text"
-    return Column(quantity(axis).with_unit, cell, kind)
+    return TableColumn(quantity(axis).with_unit, cell, kind)
 
 
-def checkpoint_column() -> Column:
+def checkpoint_column() -> TableColumn:
     """Return a column of checkpoint intervals, in steps and in time."""
 
     def cell(row: Mapped) -> str:
@@ -230,7 +230,7 @@ def checkpoint_column() -> Column:
             return MISSING
         return steps_text(int(steps), span_s)
 
-    return Column("checkpoint every", cell, "text")
+    return TableColumn("checkpoint every", cell, "text")
 
 
 def choice_name(row: Mapped, knobs: Iterable[str]) -> str:

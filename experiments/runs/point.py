@@ -139,7 +139,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RunCall:
     """The call of a function of one argument, for tasks that are no run of a scenario."""
 
     function: Callable[[Any], Any]  # A function of a module, so that other processes find it.
@@ -148,7 +148,7 @@ class Call:
     labels: Labels = ()
 
     @classmethod
-    def each(cls, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Call]:
+    def each(cls, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[RunCall]:
         """Return a call for each argument."""
         return [cls(function, argument) for argument in arguments]
 
@@ -166,7 +166,7 @@ class Call:
         return RunOutcome(self.function(self.argument))
 
 
-Task = Point | Call
+Task = Point | RunCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SweepPlan:
     """The runs of a grid."""
 
     origin: str  # Name of the grid in messages.
@@ -65,7 +65,7 @@ class Plan:
                     yield Request(run_id, Point(scenario, seed, manifest.engine))
 
 
-def make_plan(grid: Grid) -> Plan:
+def make_plan(grid: Grid) -> SweepPlan:
     """Validate every point of a grid, and name its runs.
 
     A point in several cases is simulated once. All checks that need no measurement on a platform
@@ -115,7 +115,7 @@ def make_plan(grid: Grid) -> Plan:
         seeds=list(grid.seeds),
         run_ids=[name_run(named, seed, grid.engine) for named in hashes for seed in grid.seeds],
     )
-    return Plan(grid.origin, manifest, base, points)
+    return SweepPlan(grid.origin, manifest, base, points)
 
 
 def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
@@ -142,7 +142,7 @@ def _scenario_at(base: dict[str, Any], settings: Settings, where: str) -> Scenar
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PointOutcome:
     """Summary of an executed plan."""
 
     simulated: int  # Runs executed now.
@@ -152,14 +152,14 @@ class Outcome:
 
 
 def simulate_plan(
-    plan: Plan,
+    plan: SweepPlan,
     directory: Path,
     executor: Callable[[], Executor],
     console: Console,
     limits: Limits = NO_LIMITS,
     *,
     retry_failed: bool = False,
-) -> Outcome:
+) -> PointOutcome:
     """Execute the missing runs of a plan, store each result as it arrives, and write the tables.
 
     A failed run becomes a row with its error. The executor is made only if a run is missing. The
@@ -204,7 +204,7 @@ def simulate_plan(
                 )
             with store.writing():
                 write_tables(directory, manifest, store.runs)
-        return Outcome(
+        return PointOutcome(
             simulated=len(missing),
             already_there=len(manifest.run_ids) - len(missing),
             failed=sum(run.failed for run in store.runs.values()),

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.execution import simulate, workers_kept
-from faultline.experiments.runs.point import Call, Point
+from faultline.experiments.runs.point import Point, RunCall
 from faultline.experiments.screen import message_console, text_column
 from faultline.platforms.files import own_folder
 from rich.console import Console
@@ -80,7 +80,7 @@ class Stage:
         killed study then resumes.
         """
         with self.step(title, len(arguments)) as advance:
-            tasks: list[Any] = Call.each(function, arguments)
+            tasks: list[Any] = RunCall.each(function, arguments)
             kept = None if kept_in is None else self.folder(kept_in)
             return simulate(tasks, kept, workers=self.workers, on_done=advance)
 

@@ -21,8 +21,8 @@ from faultline.simulator.collectives.schedule import (
     Message,
     Round,
     Schedule,
+    ScheduleStage,
     Share,
-    Stage,
 )
 
 _PIECES_UNTIL_STEADY = 8
@@ -174,12 +174,12 @@ class DoubleTreeAllReduce(Schedule):
         trees = double_tree(self.members)
         return trees.lanes * (self.pieces - 1) + trees.depth
 
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         if self.members > 1:
             yield self._stage(position, up=True)
             yield self._stage(position, up=False)
 
-    def _stage(self, position: int, *, up: bool) -> Stage:
+    def _stage(self, position: int, *, up: bool) -> ScheduleStage:
         trees = double_tree(self.members)
         edges = trees.edges[position]
         towards = [e.child if up else e.parent for e in edges]
@@ -193,7 +193,7 @@ class DoubleTreeAllReduce(Schedule):
             for e, sender in zip(edges, towards, strict=True)
             if sender != position
         )
-        return Stage(
+        return ScheduleStage(
             lambda: self._messages(position, up),
             sends,
             receives,

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from faultline.simulator.collectives.schedule import Hop, Message, Schedule, Stage, single_round
+from faultline.simulator.collectives.schedule import (
+    Hop,
+    Message,
+    Schedule,
+    ScheduleStage,
+    single_round,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class PairwiseAllToAll(Schedule):
         """1/n of a member's buffer, which holds n of the n^2 pieces."""
         return self.size_bytes / self.members
 
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         count = self.members
         for step in range(1, count):
             target, source = (position + step) % count, (position - step) % count
@@ -53,7 +59,7 @@ class PointToPoint(Schedule):
     def piece_count(self) -> int:
         return 1
 
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         last = self.members - 1
         if last < 1:
             return

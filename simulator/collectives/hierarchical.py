@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from faultline.simulator.collectives.ring import Ring
-from faultline.simulator.collectives.schedule import Hop, Schedule, Stage
+from faultline.simulator.collectives.schedule import Hop, Schedule, ScheduleStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HierarchicalAllReduce(Schedule):
     def piece_count(self) -> int:
         return len(self.domains) * self._rails
 
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         number, rail = self._place(position)
         domains, rails = len(self.domains), self._rails
         inside = Ring(self.domains[number], rail, 0, domains, f"domain-{number}")

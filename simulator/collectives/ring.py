@@ -23,8 +23,8 @@ from faultline.simulator.collectives.schedule import (
     Message,
     Round,
     Schedule,
+    ScheduleStage,
     Share,
-    Stage,
 )
 
 
@@ -52,19 +52,19 @@ class Ring:
     block: int
     name: str
 
-    def reduce_scatter(self) -> Stage:
+    def reduce_scatter(self) -> ScheduleStage:
         """Return the stage after which each member holds the sum of the block of its place."""
         return self._stage(scatters=True, gathers=False)
 
-    def all_gather(self) -> Stage:
+    def all_gather(self) -> ScheduleStage:
         """Return the stage after which each member holds the blocks of all places."""
         return self._stage(scatters=False, gathers=True)
 
-    def all_reduce(self) -> Stage:
+    def all_reduce(self) -> ScheduleStage:
         """Return reduce-scatter and all-gather as one stage: they use the same edges."""
         return self._stage(scatters=True, gathers=True)
 
-    def _stage(self, *, scatters: bool, gathers: bool) -> Stage:
+    def _stage(self, *, scatters: bool, gathers: bool) -> ScheduleStage:
         count = len(self.ring)
         rounds = (count - 1) * (scatters + gathers)
         successor, predecessor = self._neighbours()
@@ -76,7 +76,7 @@ class Ring:
             if gathers:
                 yield from self._rounds(0, adds=False)
 
-        return Stage(
+        return ScheduleStage(
             rounds_of,
             (Share(successor, pieces),),
             (Share(predecessor, pieces),),
@@ -112,12 +112,12 @@ class _WholeRing(Schedule):
     def piece_count(self) -> int:
         return self.members
 
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         if self.members > 1:
             yield self._stage(Ring(range(self.members), position, 0, 1, "ring"))
 
     @abstractmethod
-    def _stage(self, ring: Ring) -> Stage:
+    def _stage(self, ring: Ring) -> ScheduleStage:
         """Return the only stage of a member, given its ring."""
 
     def alpha_beta_s(self, hop: Hop) -> float:
@@ -130,7 +130,7 @@ class RingAllReduce(_WholeRing):
     __slots__ = ()
     passes = 2
 
-    def _stage(self, ring: Ring) -> Stage:
+    def _stage(self, ring: Ring) -> ScheduleStage:
         return ring.all_reduce()
 
 
@@ -139,7 +139,7 @@ class RingReduceScatter(_WholeRing):
 
     __slots__ = ()
 
-    def _stage(self, ring: Ring) -> Stage:
+    def _stage(self, ring: Ring) -> ScheduleStage:
         return ring.reduce_scatter()
 
 
@@ -148,5 +148,5 @@ class RingAllGather(_WholeRing):
 
     __slots__ = ()
 
-    def _stage(self, ring: Ring) -> Stage:
+    def _stage(self, ring: Ring) -> ScheduleStage:
         return ring.all_gather()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import inf
 
 import simgrid
-from faultline.simulator.collectives.schedule import Hop, Message, Schedule, Share, Stage
+from faultline.simulator.collectives.schedule import Hop, Message, Schedule, ScheduleStage, Share
 
 _SAME_TIME = 1e-12
 """Relative difference of two times that differ by rounding only."""
@@ -50,7 +50,7 @@ class Collective:
                     self._gatherings[key] = _Gathering(stage.circle.members)
                 self._flow(position, stage, self._gatherings[key])
 
-    def _flow(self, position: int, stage: Stage, gathering: _Gathering) -> None:
+    def _flow(self, position: int, stage: ScheduleStage, gathering: _Gathering) -> None:
         latency_s = 0.0
         for lane in sorted({share.lane for share in (*stage.sends, *stage.receives)}):
             sends = [share for share in stage.sends if share.lane == lane]

@@ -80,7 +80,7 @@ HopOf = Callable[[int, int], Hop]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ScheduleStage:
     """Rounds of one member over the same edges. All members of a schedule have the same stages.
 
     Attributes
@@ -107,10 +107,12 @@ class Stage:
     circle: Circle | None = None
 
 
-def single_round(sends: tuple[Message, ...] = (), receives: tuple[Message, ...] = ()) -> Stage:
+def single_round(
+    sends: tuple[Message, ...] = (), receives: tuple[Message, ...] = ()
+) -> ScheduleStage:
     """Return a stage of one round; without messages the member is idle in it."""
     single = Round(sends, receives)
-    return Stage(
+    return ScheduleStage(
         lambda: (single,),
         tuple(Share(message.peer, message.pieces) for message in sends),
         tuple(Share(message.peer, message.pieces) for message in receives),
@@ -139,7 +141,7 @@ class Schedule(ABC):
         return self.size_bytes / self.piece_count
 
     @abstractmethod
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         """Yield the stages of the member at `position`; none if it is alone."""
 
     @abstractmethod

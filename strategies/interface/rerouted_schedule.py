@@ -36,7 +36,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Techniques:
+class ScheduleTechniques:
     """Techniques that a schedule may use besides re-routing."""
 
     # See the module's docstring.
@@ -79,14 +79,14 @@ class SplitBackward:
     """A job whose healthy step splits its backward pass and staggers its optimizer."""
 
     backward_share: float = 2 / 3  # Share of a micro-batch's time that is its backward pass.
-    # As in `Techniques`: by default no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv
+    # As in `ScheduleTechniques`: by default no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv
     # 2401.10241).
     activations_held: float = 2.0
 
     @property
-    def techniques(self) -> Techniques:
+    def techniques(self) -> ScheduleTechniques:
         """Techniques of this job's schedules."""
-        return Techniques(activations_held=self.activations_held)
+        return ScheduleTechniques(activations_held=self.activations_held)
 
     def healthy(self, stages: int, micro_batches: int) -> Rerouted:
         """Return the iteration of a healthy pipeline."""
@@ -106,7 +106,7 @@ class SplitBackward:
 
 @lru_cache(maxsize=4096)
 def rerouted(
-    loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: Techniques
+    loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: ScheduleTechniques
 ) -> Rerouted:
     """Return the fastest iteration; the backward pass is split only if that is faster.
 
@@ -134,7 +134,7 @@ class _Schedule:
         micro_batches: int,
         backward_share: float,
         split: bool,
-        allowed: Techniques,
+        allowed: ScheduleTechniques,
     ) -> None:
         stages = len(loads)
         self._loads, self._staggered, self._split = loads, allowed.staggered_optimizer, split

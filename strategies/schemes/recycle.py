@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
-from faultline.strategies.interface.rerouted_schedule import Rerouted, Techniques, rerouted
+from faultline.strategies.interface.rerouted_schedule import Rerouted, ScheduleTechniques, rerouted
 from faultline.strategies.interface.scheme import (
     Continue,
     Hit,
@@ -84,8 +84,8 @@ class Recycle(PipelineScheme):
         super().__init__(groups, redundancy, options, shape)
         self._options = options
         shape, splits = self.shape, options.schedule != "job"
-        allowed = Techniques(splits, options.schedule == "split-and-staggered")
-        loads, plain = (shape.micro_batches,) * shape.stages, Techniques(False, False)
+        allowed = ScheduleTechniques(splits, options.schedule == "split-and-staggered")
+        loads, plain = (shape.micro_batches,) * shape.stages, ScheduleTechniques(False, False)
         healthy = rerouted(loads, shape.micro_batches, shape.backward_share, plain)
         if shape.split:
             healthy = shape.split.healthy(shape.stages, shape.micro_batches)
@@ -162,7 +162,7 @@ class Recycle(PipelineScheme):
         pace = max(1.0, schedule.time / self._healthy_time)
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(schedule))
 
-    def _rerouted(self, allowed: Techniques) -> Rerouted:
+    def _rerouted(self, allowed: ScheduleTechniques) -> Rerouted:
         """Return the schedule of the remaining nodes.
 
         All stages use the schedule of the stage with the fewest nodes. With unequal loads a step

@@ -29,7 +29,7 @@ _NEVER = 1e-200
 
 
 @dataclass(frozen=True, slots=True)
-class StepCosts:
+class LoopCosts:
     """Costs of a step beyond `Costs`.
 
     Attributes
@@ -81,7 +81,7 @@ class Prediction:
     availability : float
         Share of time outside restarts.
     time_to_train_ratio : float
-        Time to train over that of undisturbed steps (`StepCosts.undisturbed_s`), for a job of
+        Time to train over that of undisturbed steps (`LoopCosts.undisturbed_s`), for a job of
         unlimited length.
     """
 
@@ -125,7 +125,7 @@ def predict(
     course: FailureCourse,
     lifetimes: GroupLifetimes,
     costs: Costs,
-    extra: StepCosts,
+    extra: LoopCosts,
     interval_steps: int | None = None,
 ) -> Prediction:
     """Predict a job under a scheme.
@@ -150,7 +150,7 @@ def predict(
         Lifetimes of the groups; `costs.mtbf_s` is not used.
     costs : Costs
         Saving, restart (effective, for the whole job), compute and all-reduce times, in seconds.
-    extra : StepCosts
+    extra : LoopCosts
         Further costs of a step.
     interval_steps : int, optional
         Checkpoint interval in steps; by default that nearest to the best fixed period of the lives.
@@ -214,7 +214,7 @@ def _steps_of_a_life(
     course: FailureCourse,
     lifetimes: GroupLifetimes,
     costs: Costs,
-    extra: StepCosts,
+    extra: LoopCosts,
     save_s: float,
 ) -> _Steps:
     law, groups, at_start = course.law, course.law.groups, lifetimes.failed_at_start

@@ -13,7 +13,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Call, Limits, Request, RunOutcome
+from faultline.experiments.runs.point import Limits, Request, RunCall, RunOutcome
 from faultline.experiments.runs.single_run import run
 
 from tests.simulator.drawn_cases import BothRuns, drawn, simulate, simulate_folded
@@ -66,7 +66,9 @@ TODAY = [(day_of_the_commit() * QUICK + place) % CASES for place in range(QUICK)
     ids=lambda numbers: f"{numbers[0]}-{numbers[-1]}",
 )
 def test_drawn_cases(numbers: Sequence[int], tmp_path: Path) -> None:
-    requests = [Request(str(number), Call(simulate, (number, str(tmp_path)))) for number in numbers]
+    requests = [
+        Request(str(number), RunCall(simulate, (number, str(tmp_path)))) for number in numbers
+    ]
     mistakes, refused, late = [], 0, 0
     for result in LocalExecutor(1).simulate(requests, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))

@@ -24,7 +24,7 @@ _FORMAT = (
 )
 
 
-class Outage(NamedTuple):
+class LoggedOutage(NamedTuple):
     """A period in which a node has faults, in seconds since the log begins."""
 
     start_s: float
@@ -60,7 +60,7 @@ def read_fault_records(file: LogFile) -> FailureLog:
     return file.log("fault records", sorted(failures), nodes, span_s, up_s, (note, share))
 
 
-def outages_of(file: LogFile) -> tuple[list[Outage], str, float]:
+def outages_of(file: LogFile) -> tuple[list[LoggedOutage], str, float]:
     """Return the outages of all nodes, a line about them, and the log's length in seconds.
 
     Raises UserError as `read_fault_records`.
@@ -107,24 +107,24 @@ def _entry(entry: Mapping[str, Any], place: str) -> _Entry:
     return _Entry(time_days * _DAY_S, kind == _START, node, words)
 
 
-def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], str]:
+def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[LoggedOutage], str]:
     """Return the outages, and a line about how starts and ends were paired."""
     under_way: dict[tuple[str, tuple[str, str, str]], list[float]] = {}
-    faults: dict[str, list[Outage]] = {}
+    faults: dict[str, list[LoggedOutage]] = {}
     unpaired = 0
     for time_s, is_start, node, fault in entries:
         starts = under_way.setdefault((node, fault), [])
         if is_start:
             starts.append(time_s)
         elif starts:
-            outage = Outage(starts.pop(0), time_s, node, fault[1], _kind(fault), True)
+            outage = LoggedOutage(starts.pop(0), time_s, node, fault[1], _kind(fault), True)
             faults.setdefault(node, []).append(outage)
         else:
             unpaired += 1
     open_ends = sum(map(len, under_way.values()))
     for (node, fault), starts in under_way.items():
         for start_s in starts:
-            outage = Outage(start_s, span_s, node, fault[1], _kind(fault), False)
+            outage = LoggedOutage(start_s, span_s, node, fault[1], _kind(fault), False)
             faults.setdefault(node, []).append(outage)
     merged = [outage for node in faults.values() for outage in _merged(sorted(node))]
     total = sum(map(len, faults.values()))
@@ -136,9 +136,9 @@ def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], st
     return sorted(merged), note
 
 
-def _merged(faults: Iterable[Outage]) -> list[Outage]:
+def _merged(faults: Iterable[LoggedOutage]) -> list[LoggedOutage]:
     """Return the outages of a node: overlapping faults are one, with the cause of the first."""
-    outages: list[Outage] = []
+    outages: list[LoggedOutage] = []
     for fault in faults:
         if outages and fault.start_s <= outages[-1].end_s:
             last = outages.pop()

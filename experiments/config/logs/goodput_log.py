@@ -41,7 +41,7 @@ _FORMAT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class LoggedLife:
     """The time from one start of a job to the next, in seconds after the log's first event."""
 
     start_s: float  # Start of its first node.
@@ -63,7 +63,7 @@ class GoodputLog:
     """The lives of a job, in order; the last one has not ended when the log ends."""
 
     name: str  # The file.
-    lives: tuple[Life, ...]  # At least one.
+    lives: tuple[LoggedLife, ...]  # At least one.
     nodes: int  # Nodes that the log names; 0 if it names none.
     jobs: tuple[str, ...]  # Names of the job.
     note: str  # A line about what was read and left out.
@@ -235,7 +235,7 @@ def _log(name: str, collected: _Collected, events: StepEvents | None) -> Goodput
     return GoodputLog(
         name,
         tuple(
-            Life(
+            LoggedLife(
                 start_s - origin_s,
                 end_s - origin_s,
                 count,

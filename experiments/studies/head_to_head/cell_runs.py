@@ -33,7 +33,7 @@ from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.interface.recovery import SHRINK
 from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.theory.lifetimes import GroupLifetimes
-from faultline.strategies.theory.prediction import StepCosts, predict
+from faultline.strategies.theory.prediction import LoopCosts, predict
 from faultline.strategies.theory.wipe_out import Predictable
 
 HOPELESS = 1.5
@@ -148,7 +148,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
         strategy.failure_course(),
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),
         protected.costs_of_memory(costs) if protected.in_background else costs,
-        StepCosts(job.compute_jitter, failed_s, undisturbed_s=question.ideal_step_s),
+        LoopCosts(job.compute_jitter, failed_s, undisturbed_s=question.ideal_step_s),
         question.kept_every_steps,
     )
     return prediction.ratio_of_job(job.steps)

@@ -36,13 +36,13 @@ from faultline.strategies.schemes.takeover.node_costs import (
     SKIP,
     SKIP_RECOMPUTE,
     STAGES,
+    AblationRow,
     Batch,
-    Measured,
 )
 
 _ASSUMED_RANK = 1024
 """Unstated; a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, arXiv 2403.03507)."""
-ABLATION: tuple[tuple[str, Techniques, Measured], ...] = (
+ABLATION: tuple[tuple[str, Techniques, AblationRow], ...] = (
     ("none", Techniques(), NO_TECHNIQUE),
     ("skip", Techniques(True), SKIP),
     ("skip + recompute", Techniques(True, True), SKIP_RECOMPUTE),

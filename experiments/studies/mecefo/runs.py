@@ -40,7 +40,7 @@ SYSTEMS = ("bamboo", "oobleck", "mecefo")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TrainedModel:
     """A model and how it is trained."""
 
     shape: LayerShape  # A layer.
@@ -76,7 +76,7 @@ class Model:
 
 
 MODELS = {
-    name: Model(
+    name: TrainedModel(
         LayerShape(*widths, SEQUENCE_TOKENS), layers, sequences,
         dict(zip(SYSTEMS, no_fault, strict=True)), oobleck_least_nodes,
     )
@@ -105,7 +105,7 @@ SCENARIOS = {
 }
 
 
-def all_reduce_s(model: Model) -> float:
+def all_reduce_s(model: TrainedModel) -> float:
     """Return the seconds by which a step of four pipelines is longer than that of one.
 
     For 7B this compares the batch on four pipelines with a quarter of it on one (ablation). Other
@@ -116,7 +116,7 @@ def all_reduce_s(model: Model) -> float:
     return (known.step_s("mecefo") - one_pipeline_s) * model.parameters / known.parameters
 
 
-def doubled_cost(model: Model) -> float:
+def doubled_cost(model: TrainedModel) -> float:
     """Return the cost of a node with two stages, relative to one with one.
 
     Measured for 7B. The feed-forward network's share of another model's time follows from its FLOP
@@ -124,7 +124,7 @@ def doubled_cost(model: Model) -> float:
     """
     known = MODELS["7B"]
 
-    def ffn_over_time(of: Model) -> float:
+    def ffn_over_time(of: TrainedModel) -> float:
         return of.shape.forward_flop.ffn * of.layers * of.no_fault_tokens_per_s["mecefo"]
 
     return cost_of_other_model(measured_cost(), ffn_over_time(model) / ffn_over_time(known))
@@ -149,7 +149,7 @@ _LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5}
 _LENGTHS_OF_VARIANTS = {FLOP: 0.2}
 
 
-class Cell(NamedTuple):
+class ThroughputCell(NamedTuple):
     """A system on a model under failures."""
 
     system: str
@@ -158,13 +158,13 @@ class Cell(NamedTuple):
     variant: str = CALIBRATED  # Model of the system.
 
 
-def cells() -> Iterator[Cell]:
+def cells() -> Iterator[ThroughputCell]:
     """Return all simulated cells."""
     for scenario, model, system in product(SCENARIOS, MODELS, SYSTEMS):
-        yield Cell(system, model, scenario)
+        yield ThroughputCell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
-        yield Cell("bamboo", "7B", scenario, ALL_SHARED)
-        yield Cell("mecefo", "7B", scenario, FLOP)
+        yield ThroughputCell("bamboo", "7B", scenario, ALL_SHARED)
+        yield ThroughputCell("mecefo", "7B", scenario, FLOP)
 
 
 def drop_table(stage: Stage) -> pd.DataFrame:
@@ -206,14 +206,14 @@ def no_fault_table() -> pd.DataFrame:
     )
 
 
-def hours_of(cell: Cell) -> float:
+def hours_of(cell: ThroughputCell) -> float:
     """Return the simulated hours of a run."""
     length = _LENGTHS[cell.model] * _LENGTHS_OF_SYSTEMS[cell.system]
     length *= _LENGTHS_OF_VARIANTS.get(cell.variant, 1.0)
     return SCENARIOS[cell.scenario_name].hours * length
 
 
-def scenario_of(cell: Cell) -> Scenario:
+def scenario_of(cell: ThroughputCell) -> Scenario:
     """Return the scenario of a cell."""
     model, failures = MODELS[cell.model], SCENARIOS[cell.scenario_name]
     reduce_s = all_reduce_s(model)
@@ -242,7 +242,7 @@ def scenario_of(cell: Cell) -> Scenario:
     return load_scenario("mecefo-7b", changes)
 
 
-def _own_keys(system: str, model: Model) -> dict[str, object]:
+def _own_keys(system: str, model: TrainedModel) -> dict[str, object]:
     if system == "mecefo":
         return {"strategy.mecefo.doubled_cost": doubled_cost(model)}
     if system == "bamboo":
@@ -285,7 +285,7 @@ def plateau_table() -> pd.DataFrame:
     Reconfigurations are excluded. ``drop`` is the mean over all placements of these GPUs; ``low``
     and ``high`` are the extremes.
     """
-    shape = job_shape(scenario_of(Cell("oobleck", "7B", "high")))
+    shape = job_shape(scenario_of(ThroughputCell("oobleck", "7B", "high")))
     rows = []
     for down in range(1, _MOST_DOWN + 1):
         drops, ways = [], []
@@ -307,7 +307,7 @@ def _oobleck_pace(shape: JobShape, lost: Sequence[int]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ThroughputCourse:
     """A run, in bins of equal length."""
 
     hours: NDArray[np.float64]  # Middle of each bin (shape (bins,)).
@@ -315,7 +315,7 @@ class Course:
     failures_h: NDArray[np.float64]  # Detection times of missing groups, in hours.
 
 
-def course_of(cell: Cell, seed: int, hours: float) -> Course:
+def course_of(cell: ThroughputCell, seed: int, hours: float) -> ThroughputCourse:
     """Run a cell for some hours and count its steps.
 
     A step is distributed over bins in proportion to the time that it spent in them.
@@ -329,7 +329,7 @@ def course_of(cell: Cell, seed: int, hours: float) -> Course:
     relative = np.diff(done) * MODELS[cell.model].step_s(cell.system) / _BIN_S
     failures_s = [event.time_s for event in events if event.kind is EventKind.MISSING]
     middles_s = (edges_s[1:] + edges_s[:-1]) / 2
-    return Course(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)
+    return ThroughputCourse(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)
 
 
 def cost_of_other_model(measured: float, ffn_share_ratio: float) -> float:

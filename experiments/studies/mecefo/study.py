@@ -25,8 +25,8 @@ from faultline.experiments.studies.mecefo.runs import (
     MODELS,
     SCENARIOS,
     SYSTEMS,
-    Course,
     Failures,
+    ThroughputCourse,
 )
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
@@ -39,8 +39,10 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
-def _course_of(system: str) -> Course:
-    return runs.course_of(runs.Cell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS)
+def _course_of(system: str) -> ThroughputCourse:
+    return runs.course_of(
+        runs.ThroughputCell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS
+    )
 
 
 def draw_drops(simulated: pd.DataFrame) -> Figure:
@@ -89,7 +91,7 @@ def _interval(failures: Failures) -> str:
     return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
 
 
-def draw_courses(courses: Mapping[str, Course]) -> Figure:
+def draw_courses(courses: Mapping[str, ThroughputCourse]) -> Figure:
     """Draw throughput over time, a panel per system; failures are marked above."""
     figure, axes = plt.subplots(
         len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True

@@ -60,7 +60,7 @@ to train a smaller batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TrainingCell:
     """A training."""
 
     loss: str  # One of `LOSSES`, or "steady".
@@ -70,7 +70,7 @@ class Cell:
     small: bool  # Whether the model is the small one or the tiny one.
 
 
-def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
+def plans_of(cell: TrainingCell) -> tuple[list[StepPlan], int]:
     """Return the plan of each step of a run, and the number of lost GPUs.
 
     The loop simulates the published cluster for as many hours as the published run of 1B. A run of
@@ -110,7 +110,7 @@ def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
     return [plans[step] for step in range(1, cell.steps + 1)], len(lost)
 
 
-def trained(cell: Cell) -> list[dict[str, float]]:
+def trained(cell: TrainingCell) -> list[dict[str, float]]:
     """Train a cell; returns the rows of `training.train`, each with the number of failures."""
     from faultline.experiments.studies.mecefo_convergence.language_model import SMALL, TINY
     from faultline.experiments.studies.mecefo_convergence.training import Settings, train
@@ -140,16 +140,16 @@ _RATES = {
 }
 
 
-def cells_of(seed: int, stage: Stage) -> Iterator[Cell]:
+def cells_of(seed: int, stage: Stage) -> Iterator[TrainingCell]:
     """Yield the cells of a seed: all rates, steady take-overs, and smaller batches."""
     steps = stage.pick(400, 300)
     rates = stage.pick((NO_FAULTS, "mid", "higher"), RATES)
     for rate in rates:
-        yield Cell("mecefo", rate, seed, steps, stage.full)
+        yield TrainingCell("mecefo", rate, seed, steps, stage.full)
     for pipelines in stage.pick(("2",), ("1", "2")):
-        yield Cell(STEADY, pipelines, seed, steps, stage.full)
+        yield TrainingCell(STEADY, pipelines, seed, steps, stage.full)
     for loss in stage.pick(("idle", "ntp"), LOSSES[1:]):
-        yield Cell(loss, _DROPPED_AT, seed, steps, stage.full)
+        yield TrainingCell(loss, _DROPPED_AT, seed, steps, stage.full)
 
 
 def run_table(curves: pd.DataFrame) -> pd.DataFrame:

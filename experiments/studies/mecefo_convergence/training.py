@@ -118,7 +118,7 @@ class TakeOvers:
         return found
 
 
-class Batches:
+class TokenBatches:
     """The sequences of each step; fractions of a sequence add up to whole ones over steps."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
@@ -163,7 +163,7 @@ def train(
 
     compiled = jax.jit(step_of)
     mean_loss = jax.jit(lambda weights, text: losses(weights, text, heads).mean())
-    batches, take_overs = Batches(settings, seed), TakeOvers(settings)
+    batches, take_overs = TokenBatches(settings, seed), TakeOvers(settings)
     # Held-out text, the same for all seeds, shaped like that of one rank.
     rng = stream(0, Purpose.HELD_OUT_TEXT)
     held_out = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)[None]

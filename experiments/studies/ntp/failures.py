@@ -15,7 +15,7 @@ import pandas as pd
 from faultline.experiments.studies.ntp.setting import (
     GPUS,
     PIPELINE_STAGES,
-    Purpose,
+    StreamPurpose,
     StudyJob,
     step_slowdowns,
     stream,
@@ -83,7 +83,7 @@ def loss_table(
     """
     gpus, rows = job.domains * job.domain_gpus, []
     for seed, (index, fraction) in product(seeds, enumerate(fractions)):
-        rng = stream(seed, Purpose.PLACEMENTS, index)
+        rng = stream(seed, StreamPurpose.PLACEMENTS, index)
         failed = round(gpus * fraction)
         counts = random_counts(rng, sets, failed, job.domains, job.domain_gpus)
         for scheme, in_order in product(Scheme, (False, True)):
@@ -106,7 +106,7 @@ pretraining on 16,384 GPUs, each counted as one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class FailureTrace:
     """Failures and returns of GPUs in the order of time; arrays have the shape (events,)."""
 
     times_s: NDArray[np.float64]
@@ -147,7 +147,7 @@ def simulate_trace(
     duration_s: float = 15 * DAY_S,
     failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S,
     hardware_share: float = 0.78,
-) -> Trace:
+) -> FailureTrace:
     """Simulate failures and repairs of GPUs that are all healthy at the start.
 
     Failures of the whole cluster come at the summed rate of all GPUs. A failure on a GPU under
@@ -172,7 +172,7 @@ def simulate_trace(
         now_s += rng.exponential(mean_s)
     events.sort()
     times_s, failing, changes = zip(*events, strict=True) if events else ((), (), ())
-    return Trace(
+    return FailureTrace(
         np.array(times_s, dtype=np.float64),
         np.array(failing, dtype=np.int64),
         np.array(changes, dtype=np.int16),
@@ -202,8 +202,8 @@ def traces(
     seed: int,
     count: int,
     gpus: int = GPUS,
-    purpose: Purpose = Purpose.TRACE,
-) -> Iterator[Trace]:
+    purpose: StreamPurpose = StreamPurpose.TRACE,
+) -> Iterator[FailureTrace]:
     """Yield traces of a named repair time and a multiple of the rate; the same seeds for all."""
     rate = rate_factor * LLAMA3_FAILURES_PER_GPU_S
     repairs_s = [days * DAY_S for days in REPAIRS_DAYS[repair]]
@@ -243,8 +243,8 @@ def spares_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
     domains = job.domains + MOST_SPARES
     rows: list[tuple[Any, ...]] = []
     for how, purpose, failing in (
-        ("spares never fail", Purpose.TRACE, job.domains),
-        ("spares fail too", Purpose.FAILING_SPARES, domains),
+        ("spares never fail", StreamPurpose.TRACE, job.domains),
+        ("spares fail too", StreamPurpose.FAILING_SPARES, domains),
     ):
         for seed in seeds:
             drawn = traces(SPARES_REPAIR, 1, seed, count, failing * job.domain_gpus, purpose)

@@ -66,7 +66,7 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
     }
 
 
-def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
+def failures_of(trace: failures.FailureTrace, job: StudyJob) -> list[Failure]:
     """Return the failures of a job's GPUs in a trace, each with its repair.
 
     A repair that ends after the trace gets the trace's length.
@@ -83,7 +83,7 @@ def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
     return of_job
 
 
-def scenario_of(trace: failures.Trace, path: Path, variant: str, *more: str) -> Scenario:
+def scenario_of(trace: failures.FailureTrace, path: Path, variant: str, *more: str) -> Scenario:
     """Return the job under one of the `VARIANTS`, with a trace from a file and `more` settings."""
     span = f"failures.trace_span_s={trace.duration_s}"
     of_trace = ["failures.model=trace", f"failures.trace={path}", span]

@@ -126,7 +126,7 @@ def _iteration_s(layout: Layout) -> IterationTime:
     return seconds
 
 
-class Purpose(Enum):
+class StreamPurpose(Enum):
     """Purpose of a stream; the numbers are part of the meaning of a seed and never change."""
 
     PLACEMENTS = 1
@@ -138,7 +138,7 @@ _STUDY = 0x4E5450
 """Separates these streams from those of runs, whose keys have two numbers."""
 
 
-def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
+def stream(seed: int, purpose: StreamPurpose, index: int = 0) -> np.random.Generator:
     """Return a random stream of the study."""
     key = (_STUDY, purpose.value, index)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -14,7 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 from faultline.strategies.schemes.takeover.pipelines import micro_batch_shares
-from faultline.strategies.schemes.takeover.templates import Stage, Template
+from faultline.strategies.schemes.takeover.templates import Template, TemplateStage
 
 StageTime = Callable[[int, int], float]
 """``f(first, end)``: time of one micro-batch, forward and backward, in layers first to end - 1 on a
@@ -28,7 +28,7 @@ class _Part(NamedTuple):
     total: float
     slack: float
     """Total time by which the stages before the slowest are faster than it."""
-    stages: tuple[Stage, ...]
+    stages: tuple[TemplateStage, ...]
 
     def worth(self) -> float:
         return 2 * self.total + (2 * len(self.stages) + 1) * self.slowest + self.slack
@@ -67,7 +67,7 @@ class TemplatePlanner:
         # The last stage has all remaining layers.
         for end in range(first + 1, last + 1) if stages > 1 else (last,):
             time = self._stage_time(first, end)
-            stage = _Part(time, time, 0.0, (Stage(first, end, time),))
+            stage = _Part(time, time, 0.0, (TemplateStage(first, end, time),))
             if stages > 1:
                 yield from _joined(stage, self._divisions(stages - 1, end))
             else:

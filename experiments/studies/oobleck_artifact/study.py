@@ -64,7 +64,7 @@ SYSTEMS: tuple[System, ...] = ("oobleck", "varuna", "bamboo")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ArtifactModel:
     """A model."""
 
     shape: Transformer  # Its dimensions.
@@ -84,15 +84,15 @@ def _shape(hidden: int, heads: int, layers: int, tokens: int, vocabulary: int) -
 
 
 MODELS = {
-    "BERT-large": Model(_shape(1_024, 16, 24, 512, 30_522), 8_192),
-    "GPT-2": Model(_shape(1_024, 16, 24, 1_024, 50_257), 1_024),
-    "medium": Model(_shape(1_024, 16, 24, 2_048, 50_257), 1_024),
-    "2.7B": Model(_shape(2_560, 32, 32, 2_048, 50_257), 512),
-    "6.7B": Model(_shape(4_096, 32, 32, 2_048, 50_257), 1_024, least_nodes=8),
+    "BERT-large": ArtifactModel(_shape(1_024, 16, 24, 512, 30_522), 8_192),
+    "GPT-2": ArtifactModel(_shape(1_024, 16, 24, 1_024, 50_257), 1_024),
+    "medium": ArtifactModel(_shape(1_024, 16, 24, 2_048, 50_257), 1_024),
+    "2.7B": ArtifactModel(_shape(2_560, 32, 32, 2_048, 50_257), 512),
+    "6.7B": ArtifactModel(_shape(4_096, 32, 32, 2_048, 50_257), 1_024, least_nodes=8),
 }
 
 
-def least_nodes_by_memory(model: Model, recompute: Recompute = "full") -> int:
+def least_nodes_by_memory(model: ArtifactModel, recompute: Recompute = "full") -> int:
     """Return the nodes of the shortest pipeline that fits into the memory of its fullest GPU.
 
     Micro-batches of one sequence; the optimizer state is not sharded.

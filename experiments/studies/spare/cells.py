@@ -56,7 +56,7 @@ def published_cells() -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SpareCell:
     """A job of the study: a point of a curve, or a line of ``data/variants.csv``."""
 
     rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
@@ -87,19 +87,19 @@ class Cell:
 
 def cell_of(
     rules: str, scheme: str, groups: int, redundancy: int, distribution: str = "weibull"
-) -> Cell:
+) -> SpareCell:
     """Return a point of a curve.
 
     The rules of the study include its checkpoint intervals; sound rules derive their own.
     """
-    cell = Cell(rules, scheme, groups, redundancy, distribution)
+    cell = SpareCell(rules, scheme, groups, redundancy, distribution)
     for line in read_rows("spare", "spare_intervals") if rules == "spare-study" else ():
         if (scheme, groups, redundancy) == (line["scheme"], line["groups"], line["redundancy"]):
             return replace(cell, interval_steps=line["interval_steps"])
     return cell
 
 
-def default_cells() -> list[Cell]:
+def default_cells() -> list[SpareCell]:
     """Return the cells of ``data/cells.csv``."""
     return [
         cell_of(line["rules"], line["scheme"], line["groups"], redundancy, line["distribution"])
@@ -108,7 +108,7 @@ def default_cells() -> list[Cell]:
     ]
 
 
-def full_cells() -> list[Cell]:
+def full_cells() -> list[SpareCell]:
     """Return every redundancy that has a ruler, under both distributions."""
     return [
         cell_of(rules, scheme, groups, redundancy, distribution)
@@ -117,13 +117,13 @@ def full_cells() -> list[Cell]:
     ]
 
 
-def variants(part: str) -> list[Cell]:
+def variants(part: str) -> list[SpareCell]:
     """Return the cells of a part of ``data/variants.csv``."""
     lines = [dict(line) for line in read_rows("spare", "variants")]
-    return [Cell(**line) for line in lines if line.pop("part") == part]
+    return [SpareCell(**line) for line in lines if line.pop("part") == part]
 
 
-def cell_points(cells: Iterable[Cell], seeds: int, part: str = "") -> Iterator[Point]:
+def cell_points(cells: Iterable[SpareCell], seeds: int, part: str = "") -> Iterator[Point]:
     """Yield the runs of every cell, labelled by the part of its variant, or with its ``rules``."""
     # Measured values do not depend on the scheme and its redundancy.
     durations: dict[tuple[str, int, str], Durations] = {}

@@ -20,12 +20,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.spare.cells import (
-    GROUPS,
-    RULES,
-    SCHEMES,
-    rows_with,
-)
+from faultline.experiments.studies.spare.cells import GROUPS, RULES, SCHEMES, rows_with
 from faultline.experiments.studies.spare.rates import OVERVIEW, REJOINING, REPAIR_S
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes

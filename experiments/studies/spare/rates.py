@@ -21,7 +21,13 @@ from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, Cell, headline
+from faultline.experiments.studies.spare.cells import (
+    DISTRIBUTIONS,
+    GROUPS,
+    RULES,
+    SpareCell,
+    headline,
+)
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.job.durations import Durations
 from faultline.strategies.plugins.registry import build_strategy, strategy_class
@@ -51,7 +57,7 @@ _CHOICE = ("redundancy", "checkpoint_interval_steps")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RateSetting:
     """A job and its failures; the scheme is open."""
 
     rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
@@ -74,17 +80,17 @@ class Setting:
         if scheme == REJOINING:
             stated += ["rejoin.when=at-checkpoint", f"rejoin.repair_s={REPAIR_S}"]
         name = "spare" if scheme == REJOINING else scheme
-        cell = Cell(self.rules, name, self.groups, redundancy, self.distribution)
+        cell = SpareCell(self.rules, name, self.groups, redundancy, self.distribution)
         return replace(cell, settings="; ".join(stated)).job(known)
 
 
-def settings() -> list[Setting]:
+def settings() -> list[RateSetting]:
     """Return all settings, grouped by job."""
     jobs = product(GROUPS, RULES, DISTRIBUTIONS, RATES_S)
-    return [Setting(rules, lives, groups, mtbf_s) for groups, rules, lives, mtbf_s in jobs]
+    return [RateSetting(rules, lives, groups, mtbf_s) for groups, rules, lives, mtbf_s in jobs]
 
 
-def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def sweep(stage: Stage, settings: Sequence[RateSetting]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Run the settings, each scheme at its best redundancy and checkpoint interval.
 
     All settings have the same seeds: under sound rules all schemes see the same failures. Returns a
@@ -113,7 +119,7 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
     return runs, curves.sort_values([*_SETTING, "strategy"], ignore_index=True)
 
 
-def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
+def choices_of(settings: Sequence[RateSetting]) -> list[list[list[Choice]]]:
     """Return the candidates for each rate of a job and each scheme, the best by closed forms first.
 
     The job's times are the same at all rates.
@@ -122,7 +128,7 @@ def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
     return [[_likely(setting, name, durations) for name in setting.schemes] for setting in settings]
 
 
-def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
+def _likely(setting: RateSetting, name: str, durations: Durations) -> list[Choice]:
     """Return the least redundancy, and the few best by the plain J(r) of Lee et al. 2026 (SPARe).
 
     J takes microseconds, the exact forms that select among these few take tens of milliseconds.
@@ -172,7 +178,7 @@ def to_simulate(choices: Sequence[Choice]) -> list[Choice]:
     return [best, *apart[:1]]
 
 
-def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
+def points_of(setting: RateSetting, choice: Choice, seeds: int) -> Iterator[Point]:
     """Yield the runs of a choice; jobs are as short as possible, with a proportional time limit."""
     steps = steps_to_simulate(setting, choice)
     changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
@@ -181,7 +187,7 @@ def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
         yield Point.of(job, seed, (("rules", setting.rules), ("mtbf_s", setting.mtbf_s)))
 
 
-def steps_to_simulate(setting: Setting, choice: Choice) -> int:
+def steps_to_simulate(setting: RateSetting, choice: Choice) -> int:
     """Return the number of steps to simulate: enough lives and failures, at most the whole job.
 
     Lives that end with their first failure vary most, so 200 of them run, and 15 of others. Groups
@@ -224,7 +230,7 @@ def best_runs(
 
 
 def _curves(
-    best: pd.DataFrame, predicted: dict[tuple[Setting, str], Choice]
+    best: pd.DataFrame, predicted: dict[tuple[RateSetting, str], Choice]
 ) -> Iterator[dict[str, object]]:
     """Yield a row per setting and scheme at its best, with its closed form and published values.
 
@@ -233,13 +239,13 @@ def _curves(
     """
     published = headline().set_index(["scheme", "groups"])
     for (*values, scheme), runs in best.groupby([*_SETTING, "strategy"], sort=False):
-        setting = Setting(*values)
+        setting = RateSetting(*values)
         form, finished = predicted[setting, scheme], runs.finished.mean()
         ratios, all_finish = runs.time_to_train_ratio, finished == 1.0
         mean = ratios.mean() if all_finish else nan
         several = all_finish and len(ratios) > 1
         half = float(half_width(ratios.std(), len(ratios))) if several else 0.0
-        is_published = setting == Setting("spare-study", "weibull", setting.groups, 300.0)
+        is_published = setting == RateSetting("spare-study", "weibull", setting.groups, 300.0)
         key = (scheme, setting.groups) if is_published else None
         yield {
             **dict(zip(_SETTING, values, strict=True)),

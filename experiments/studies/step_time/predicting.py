@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.step_time.published import Case, Choice
+from faultline.experiments.studies.step_time.published import Case, PublishedChoice
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
@@ -144,10 +144,10 @@ class Group:
     cases: tuple[Case, ...]  # Predicted rows.
     fitted: Case  # The row for the fit of the efficiency.
     # Efficiency by choices for the fitted row, if already known.
-    efficiencies: Mapping[Choice, float] = field(default_factory=dict)
+    efficiencies: Mapping[PublishedChoice, float] = field(default_factory=dict)
 
 
-def simulated_choices(case: Case) -> tuple[Choice, ...]:
+def simulated_choices(case: Case) -> tuple[PublishedChoice, ...]:
     """Return the simulated choices of a case: the default, and the ends of each."""
     default = case.choices[0]
     simulated = [default]
@@ -162,7 +162,7 @@ def simulated_choices(case: Case) -> tuple[Choice, ...]:
 class Predicted:
     """The result of a group."""
 
-    efficiencies: dict[Choice, float]  # Efficiency by choices for the fitted row.
+    efficiencies: dict[PublishedChoice, float]  # Efficiency by choices for the fitted row.
     rows: pd.DataFrame  # A row per case and choice.
 
 
@@ -241,7 +241,7 @@ def slowest_gpu(gpus: int) -> float:
     return _HOST_SPREAD / 2.0 * deviations(gpus) / deviations(8)
 
 
-def fit(case: Case, choice: Choice, time_job: TimeJob) -> float:
+def fit(case: Case, choice: PublishedChoice, time_job: TimeJob) -> float:
     """Return the efficiency at which the simulated step time equals the published one.
 
     A step's time is nearly a + b / efficiency, so secants over its inverse converge at once.

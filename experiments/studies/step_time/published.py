@@ -57,7 +57,7 @@ STACKS: Mapping[str, Stack] = {
 """All stacks, by name."""
 
 
-class Choice(NamedTuple):
+class PublishedChoice(NamedTuple):
     """Decisions about a job that its source may omit."""
 
     virtual_stages: int  # Parts of a stage.
@@ -114,7 +114,7 @@ class Case:
         return self.degrees.gpus
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[PublishedChoice, ...]:
         """All legal choices for unstated values, the default first.
 
         Interleaving needs micro-batches in multiples of the stages. A micro-batch divides the batch
@@ -122,11 +122,13 @@ class Case:
         """
         kernels = self.attention_choices or (self.software.attention,)
         every = tuple(
-            starmap(Choice, product(self.virtual_choices, self.micro_batch_choices, kernels))
+            starmap(
+                PublishedChoice, product(self.virtual_choices, self.micro_batch_choices, kernels)
+            )
         )
         return tuple(filter(self._is_legal, every)) or every[:1]
 
-    def _is_legal(self, choice: Choice) -> bool:
+    def _is_legal(self, choice: PublishedChoice) -> bool:
         virtual, micro_batch, _ = choice
         micro_batches, rest = divmod(self.batch * self.context, self.degrees.data * micro_batch)
         if rest or (virtual > 1 and micro_batches % self.degrees.pipeline):
@@ -143,7 +145,7 @@ class Case:
         )
         return memory.total <= load_preset("hgx-h100").gpu.memory_bytes
 
-    def job(self, efficiency: float, choice: Choice | None = None) -> ParallelJob:
+    def job(self, efficiency: float, choice: PublishedChoice | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
         stack, (virtual, micro_batch, attention) = self.software, choice or self.choices[0]
         layout = replace(self.degrees, virtual_stages=virtual)

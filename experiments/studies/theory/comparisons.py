@@ -132,14 +132,14 @@ _STATED = {
 _LARGEST = 14
 
 
-def published_jobs() -> list[of_spare.Cell]:
+def published_jobs() -> list[of_spare.SpareCell]:
     """SPARe's published cells, and replication's headline, under the study's rules."""
     cells = [*(("spare", *cell) for cell in PUBLISHED)]
     cells += [("replication", groups, 3) for groups in of_spare.GROUPS]
     return [of_spare.cell_of("spare-study", *cell) for cell in cells]
 
 
-def all_jobs() -> list[of_spare.Cell]:
+def all_jobs() -> list[of_spare.SpareCell]:
     """All published redundancies, under both sets of rules and both distributions."""
     replication = [*((200, redundancy) for redundancy in range(2, 13)), (600, 3), (1000, 3)]
     return [
@@ -150,7 +150,7 @@ def all_jobs() -> list[of_spare.Cell]:
     ]
 
 
-def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
+def compare_jobs(stage: Stage, cells: list[of_spare.SpareCell]) -> pd.DataFrame:
     """Run every cell with every seed, and compute its prediction.
 
     A row per run: the run's record, with ``rules``, the prediction's ``predicted_mean_stacks``,

@@ -35,7 +35,7 @@ Batch = Literal[256, 512]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class AblationRow:
     """One row: throughput by batch, None if it ran out of memory, and memory of a GPU."""
 
     tokens_per_s_256: float
@@ -47,11 +47,11 @@ class Measured:
         return self.tokens_per_s_256 if batch == 256 else self.tokens_per_s_512
 
 
-NO_FAULT = Measured(28_120, 30_040, 41.5e9)
-NO_TECHNIQUE = Measured(19_110, None, 76.1e9)
-SKIP = Measured(30_230, None, 54.7e9)
-SKIP_RECOMPUTE = Measured(26_410, 23_860, 38.5e9)
-FULL = Measured(28_060, 27_190, 39.2e9)
+NO_FAULT = AblationRow(28_120, 30_040, 41.5e9)
+NO_TECHNIQUE = AblationRow(19_110, None, 76.1e9)
+SKIP = AblationRow(30_230, None, 54.7e9)
+SKIP_RECOMPUTE = AblationRow(26_410, 23_860, 38.5e9)
+FULL = AblationRow(28_060, 27_190, 39.2e9)
 
 
 CostModel = Callable[[int], float]
@@ -93,7 +93,7 @@ def passes_of_task(costs: CostModel, tasks: int) -> tuple[float, float]:
     return (1.0, (3.0 * cost - 1.0) / 2.0) if cost > 1 / 3 else (cost, cost)
 
 
-def measured_cost(batch: Batch = 256, row: Measured = FULL) -> float:
+def measured_cost(batch: Batch = 256, row: AblationRow = FULL) -> float:
     """Return the cost of a node with two tasks, derived from the published throughputs.
 
     Raises

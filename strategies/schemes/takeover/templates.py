@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Stage(NamedTuple):
+class TemplateStage(NamedTuple):
     """Layers ``first`` to ``end - 1`` on a node; `time` is of one micro-batch."""
 
     first: int
@@ -29,7 +29,7 @@ class Template:
     """A pipeline on some nodes; its stages are in the order of the layers."""
 
     nodes: int
-    stages: tuple[Stage, ...]
+    stages: tuple[TemplateStage, ...]
 
     @property
     def slowest(self) -> float:
@@ -68,4 +68,4 @@ def even_template(layers: int, nodes: int) -> Template:
     least, longer = divmod(layers, stages)
     ends = [stage * least + min(stage, longer) for stage in range(1, stages + 1)]
     bounds = zip([0, *ends], ends, strict=False)
-    return Template(nodes, tuple(Stage(first, end, end - first) for first, end in bounds))
+    return Template(nodes, tuple(TemplateStage(first, end, end - first) for first, end in bounds))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from faultline.experiments.analysis.job_fit import fit_job, fit_start_times
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.goodput_log import GoodputLog, Life
+from faultline.experiments.config.logs.goodput_log import GoodputLog, LoggedLife
 from scipy import stats
 
 
@@ -28,7 +28,7 @@ def log_of(
         while (at_s := at_s + every * step_s * rng.normal(1.0, 0.03)) < length_s:
             step += every
             saves.append((start_s + at_s, step))
-        lives.append(Life(start_s, start_s + length_s, 4, loaded, tuple(saves)))
+        lives.append(LoggedLife(start_s, start_s + length_s, 4, loaded, tuple(saves)))
         start_s += length_s
     return GoodputLog("log", tuple(lives), 4, ("train",), "")
 

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from math import inf
 
 import pytest
-from faultline.experiments.analysis.race import Outcome, Rules, changes_from, race
+from faultline.experiments.analysis.race import RaceOutcome, RaceRules, changes_from, race
 
 _NOISE = [0.0, 0.03, -0.03, *[0.02, -0.02] * 5]
-_RULES = Rules(first_seeds=3, most_seeds=12, hopeless=2.0, indifference=0.005)
+_RULES = RaceRules(first_seeds=3, most_seeds=12, hopeless=2.0, indifference=0.005)
 
 
 def _race(
-    means: dict[str, float], noisy: str = "", rules: Rules = _RULES, incumbent: str | None = None
-) -> Outcome[str, float]:
+    means: dict[str, float],
+    noisy: str = "",
+    rules: RaceRules = _RULES,
+    incumbent: str | None = None,
+) -> RaceOutcome[str, float]:
     """Race alternatives of some means; what a seed does to all drops out but for noisy ones."""
 
     def simulate(pairs: Sequence[tuple[str, int]], best: float) -> list[float]:
@@ -24,7 +27,7 @@ def _race(
     return race(heats, simulate, lambda run: run, range(12), rules, incumbent=incumbent)
 
 
-def _seeds(outcome: Outcome[str, float]) -> dict[str, int]:
+def _seeds(outcome: RaceOutcome[str, float]) -> dict[str, int]:
     return {one: len(runs) for one, runs in outcome.runs.items()}
 
 
@@ -44,7 +47,7 @@ def test_what_can_be_better_by_less_than_matters_is_decided(
     indifference: float, seeds: int
 ) -> None:
     """The other is 0.03 later, give or take 0.075 with three seeds of about 1.1."""
-    rules = Rules(first_seeds=3, most_seeds=12, hopeless=2.0, indifference=indifference)
+    rules = RaceRules(first_seeds=3, most_seeds=12, hopeless=2.0, indifference=indifference)
     outcome = _race({"a": 1.0, "b": 1.03}, noisy="b", rules=rules)
     change = changes_from("a", {one: runs[:3] for one, runs in outcome.runs.items()})["b"]
     assert -0.06 < change.low < 0.0
@@ -53,7 +56,7 @@ def test_what_can_be_better_by_less_than_matters_is_decided(
 
 
 def test_none_leaves_without_a_multiple_and_an_infinite_value_gets_no_more_seeds() -> None:
-    assert _seeds(_race({"a": 1.0, "b": 9.0, "c": inf}, rules=Rules(3, 12))) == dict.fromkeys(
+    assert _seeds(_race({"a": 1.0, "b": 9.0, "c": inf}, rules=RaceRules(3, 12))) == dict.fromkeys(
         "abc", 3
     )
 

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator, OutOfDesignError
-from faultline.experiments.analysis.sensitivity import (
-    decisive_effects,
-    total_effects,
-)
+from faultline.experiments.analysis.sensitivity import decisive_effects, total_effects
 from scipy.stats import norm
 
 

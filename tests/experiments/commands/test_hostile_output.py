@@ -13,7 +13,7 @@ import pytest
 from faultline.experiments import cli as program
 from faultline.experiments.figures.style import figure_style
 from faultline.experiments.runs.local import InThisProcess
-from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.sweep_plan import SweepPlan
 from matplotlib import pyplot as plt
 
 from tests.child_processes import run_program
@@ -33,7 +33,7 @@ HOSTILE = "$\\frac{$ [red]x[/] [/] \\u001b[31m :bomb: <b>"
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A finished sweep of a hostile name."""
-    plan: Plan = plan_of(tmp_path, f'name = "{HOSTILE}"\n{GRID}')
+    plan: SweepPlan = plan_of(tmp_path, f'name = "{HOSTILE}"\n{GRID}')
     directory = tmp_path / "results"
     sweep(plan, directory, InThisProcess())
     return directory

@@ -21,18 +21,18 @@ from faultline.experiments.planner.over_priors import (
     simulate_over_priors,
     tune,
 )
-from faultline.experiments.planner.plan import Plan, make_plan
+from faultline.experiments.planner.plan import RankedPlan, make_plan
 from faultline.experiments.planner.situation import choices_of, read_situation
 
 SETTINGS = (*("job.steps=300", "job.groups=20", "failures.mtbf_s=1500", "rejoin.when=at-restart"),)
 
 
-def planned(*settings: str) -> Plan:
+def planned(*settings: str) -> RankedPlan:
     situation = read_situation("spare-sound", [*SETTINGS, *settings])
     return make_plan(situation, ["spare", "replication"], ["storage"], range(2), 1)
 
 
-def with_prior(plan: Plan, dotted: str, prior: Prior) -> Plan:
+def with_prior(plan: RankedPlan, dotted: str, prior: Prior) -> RankedPlan:
     """Return a plan whose only uncertain input is one key."""
     scenario = plan.situation.scenario.model_copy(update={"uncertain": {dotted: prior}})
     return replace(plan, situation=replace(plan.situation, scenario=scenario))

@@ -13,7 +13,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import choices_for, has_course
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.planner.advice import advise, plan_data
-from faultline.experiments.planner.plan import Plan, make_plan
+from faultline.experiments.planner.plan import RankedPlan, make_plan
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.situation import (
     Situation,
@@ -65,7 +65,7 @@ def test_predictions_are_within_a_tenth_of_simulations(
 
 
 def test_a_plan_has_each_scheme_that_the_scenario_suffices_for() -> None:
-    def planned(situation: Situation) -> Plan:
+    def planned(situation: Situation) -> RankedPlan:
         return make_plan(situation, None, STORAGE, (0,), 0)
 
     plan = planned(small())
@@ -174,7 +174,7 @@ def test_a_plan_verifies_the_best_of_each_scheme_and_its_prediction_error() -> N
         assert error.mean == pytest.approx(mean)
 
 
-def invented(plan: Plan, ratios: dict[str, tuple[float, ...]]) -> Plan:
+def invented(plan: RankedPlan, ratios: dict[str, tuple[float, ...]]) -> RankedPlan:
     def simulated(scheme: str) -> Simulated | None:
         if scheme not in ratios:
             return None
@@ -186,7 +186,7 @@ def invented(plan: Plan, ratios: dict[str, tuple[float, ...]]) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def unverified() -> Plan:
+def unverified() -> RankedPlan:
     return make_plan(small(), ["replication", "spare", "checkpoint"], STORAGE, range(3), 0)
 
 
@@ -215,7 +215,7 @@ NEAR = {"spare": (2.0, 2.5, 3.0), "replication": (2.0002, 2.5002, 3.0004)}
     ],
 )
 def test_advice_follows_the_simulation(
-    unverified: Plan, ratios: dict[str, tuple[float, ...]], taken: str | None, sentence: str
+    unverified: RankedPlan, ratios: dict[str, tuple[float, ...]], taken: str | None, sentence: str
 ) -> None:
     advice = advise(invented(unverified, ratios))
     assert re.search(sentence, advice.sentence)
@@ -228,7 +228,7 @@ def test_advice_follows_the_simulation(
         assert advice.lead.change.high < INDIFFERENCE
 
 
-def test_no_advice_on_a_goodput_above_one(unverified: Plan) -> None:
+def test_no_advice_on_a_goodput_above_one(unverified: RankedPlan) -> None:
     replication = CLEAR["replication"]
     refused = advise(
         invented(unverified, {"spare": (0.93, 0.94, 0.95), "replication": replication})
@@ -240,7 +240,7 @@ def test_no_advice_on_a_goodput_above_one(unverified: Plan) -> None:
     assert lucky.taken is not None
 
 
-def test_rows_of_choices_that_tie_are_marked(unverified: Plan) -> None:
+def test_rows_of_choices_that_tie_are_marked(unverified: RankedPlan) -> None:
     plan, screen = invented(unverified, {**TIED, "checkpoint": (6.0, 6.5, 7.0)}), StringIO()
     print_plan(Console(file=screen, width=160), plan, advise(plan), ())
     *marked, note = [line.split() for line in screen.getvalue().splitlines() if "\u2248" in line]
@@ -248,7 +248,7 @@ def test_rows_of_choices_that_tie_are_marked(unverified: Plan) -> None:
     assert note[:2] == ["\u2248", "tied:"]
 
 
-def test_an_unverified_choice_is_not_advised(unverified: Plan) -> None:
+def test_an_unverified_choice_is_not_advised(unverified: RankedPlan) -> None:
     """A bare prediction, however good, once won beside simulated means."""
     hopeful = [
         replace(line, choice=replace(line.choice, ratio=1.0))

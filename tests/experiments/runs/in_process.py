@@ -10,7 +10,7 @@ from typing import Any
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.point import Executor, Limits, Request, Results, RunOutcome
 from faultline.experiments.runs.record import COLUMNS
-from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, simulate_plan
+from faultline.experiments.runs.sweep_plan import PointOutcome, SweepPlan, make_plan, simulate_plan
 from faultline.experiments.screen import Screen
 
 Invention = Callable[[Request], dict[str, Any] | str]
@@ -54,7 +54,7 @@ def some_record(request: Request) -> dict[str, Any]:
     }
 
 
-def plan_of(folder: Path, text: str) -> Plan:
+def plan_of(folder: Path, text: str) -> SweepPlan:
     """Return the plan of a grid given as TOML."""
     path = folder / "grid.toml"
     path.write_text(text, encoding="utf-8")
@@ -62,8 +62,8 @@ def plan_of(folder: Path, text: str) -> Plan:
 
 
 def sweep(
-    plan: Plan, directory: Path, executor: Executor, *, retry_failed: bool = False
-) -> tuple[Outcome, str]:
+    plan: SweepPlan, directory: Path, executor: Executor, *, retry_failed: bool = False
+) -> tuple[PointOutcome, str]:
     """Run a plan into a directory; returns what came of it, and what a user would have read."""
     shown = io.StringIO()
     outcome = simulate_plan(

@@ -12,7 +12,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs import execution
 from faultline.experiments.runs.execution import simulate
-from faultline.experiments.runs.point import Call, Point
+from faultline.experiments.runs.point import Point, RunCall
 from faultline.experiments.runs.single_run import run
 
 from tests.experiments.runs.processes import simulated_by
@@ -65,8 +65,8 @@ def test_records_stand_in_the_order_of_the_points_however_they_are_simulated(
 
 
 def test_only_what_is_missing_is_simulated(marks: Path, tmp_path: Path) -> None:
-    first = Call.each(note, [(str(marks), number) for number in (1, 2)])
-    more = Call.each(note, [(str(marks), number) for number in (2, 3, 1, 3)])
+    first = RunCall.each(note, [(str(marks), number) for number in (1, 2)])
+    more = RunCall.each(note, [(str(marks), number) for number in (2, 3, 1, 3)])
     kept = simulate(first, tmp_path / "store", workers=1)
     assert kept == [{"number": n, "third": n / 3, "pair": [n, None]} for n in (1, 2)]
     rows = simulate(more, tmp_path / "store", workers=1)
@@ -81,7 +81,7 @@ def test_only_what_is_missing_is_simulated(marks: Path, tmp_path: Path) -> None:
 def test_what_other_source_made_is_simulated_again(
     marks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = Call.each(note, [(str(marks), 7)])
+    calls = RunCall.each(note, [(str(marks), 7)])
     simulate(calls, tmp_path / "store")
     monkeypatch.setattr(execution, "code_digest", lambda source: f"edited {source}")
     simulate(calls, tmp_path / "store")
@@ -93,13 +93,13 @@ def test_what_other_source_made_is_simulated_again(
 def test_a_run_that_fails_ends_it_and_what_was_simulated_is_kept(
     workers: int, marks: Path, tmp_path: Path
 ) -> None:
-    good = Call.each(note, [(str(marks), number) for number in range(3)])
+    good = RunCall.each(note, [(str(marks), number) for number in range(3)])
     for bad, kind, printed in (
         (UserError("job.groups: too many"), UserError, "^job.groups: too many$"),
         ("a mistake", (LookupError, RuntimeError), "a mistake"),
     ):
         # What stands last is begun first.
-        tasks = [Call(fail, bad), *good]
+        tasks = [RunCall(fail, bad), *good]
         with pytest.raises(kind, match=printed):
             simulate(tasks, tmp_path / "store", workers=workers)
     if workers == 1:
@@ -109,7 +109,7 @@ def test_a_run_that_fails_ends_it_and_what_was_simulated_is_kept(
 
 def test_a_mistake_in_another_process_comes_with_its_traceback() -> None:
     with pytest.raises(RuntimeError, match=r"in fail\n.*\n.*LookupError: 3"):
-        simulate(Call.each(fail, [3, 3]), workers=2)
+        simulate(RunCall.each(fail, [3, 3]), workers=2)
 
 
 def test_a_point_has_a_name_of_its_own() -> None:
@@ -133,7 +133,7 @@ def squares(number: int) -> list[int]:
 
 
 def test_values_that_are_no_records_are_kept_too(tmp_path: Path) -> None:
-    calls = [Call(squares, number) for number in (2, 3)]
+    calls = [RunCall(squares, number) for number in (2, 3)]
     wanted = [[2, 4], [3, 9]]
     for _ in range(2):
         assert simulate(calls, tmp_path / "kept", workers=1) == wanted

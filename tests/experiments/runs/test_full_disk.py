@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.sweep_plan import SweepPlan
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
@@ -20,7 +20,7 @@ GRID = 'scenario = "spare-study"\nseeds = 4\n[grid]\nstrategy.redundancy = [2, 3
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> SweepPlan:
     return plan_of(tmp_path, GRID)
 
 
@@ -32,7 +32,11 @@ def drafts_in(directory: Path) -> list[Path]:
     ("number", "rooms"), [(errno.ENOSPC, range(11)), (errno.EDQUOT, [4]), (errno.EFBIG, [4])]
 )
 def test_whichever_write_finds_the_disk_full_the_sweep_goes_on_later(
-    number: int, rooms: Iterable[int], tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    number: int,
+    rooms: Iterable[int],
+    tmp_path: Path,
+    plan: SweepPlan,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The writes are the manifest, eight runs and two tables, and then the disk suffices."""
     sweep(plan, tmp_path / "undisturbed", Invented(some_record))
@@ -62,7 +66,7 @@ def test_whichever_write_finds_the_disk_full_the_sweep_goes_on_later(
 
 
 def test_a_directory_that_cannot_be_written_is_reported(
-    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, plan: SweepPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

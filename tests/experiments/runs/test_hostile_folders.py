@@ -15,7 +15,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.manifest import FILE, DamagedError, seal, unseal
 from faultline.experiments.runs.store import LOCK
-from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.sweep_plan import SweepPlan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,12 +77,12 @@ GRID = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> SweepPlan:
     return plan_of(tmp_path, GRID)
 
 
 @pytest.fixture
-def results(plan: Plan, tmp_path: Path) -> Path:
+def results(plan: SweepPlan, tmp_path: Path) -> Path:
     """A finished sweep."""
     directory = tmp_path / "results"
     sweep(plan, directory, Invented(some_record))
@@ -93,7 +93,7 @@ def a_run(results: Path) -> Path:
     return sorted((results / "runs").iterdir())[0]
 
 
-def test_a_lock_is_not_followed(results: Path, plan: Plan, tmp_path: Path) -> None:
+def test_a_lock_is_not_followed(results: Path, plan: SweepPlan, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
     lock = results / LOCK
@@ -150,7 +150,7 @@ def swap_in_another(path: Path) -> None:
     "damage", [cut_off, edit, swap_in_another, of_before, into_a_link, into_a_pipe, into_a_folder]
 )
 def test_a_damaged_run_is_left_out_and_simulated_again(
-    damage: Callable[[Path], object], results: Path, plan: Plan
+    damage: Callable[[Path], object], results: Path, plan: SweepPlan
 ) -> None:
     before = tables_in(results)
     path = a_run(results)
@@ -189,7 +189,7 @@ def test_of_many_damaged_runs_a_few_are_named(tmp_path: Path, cli: Cli) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "link"])
 def test_what_is_no_folder_is_not_taken_for_one(
-    kind: str, results: Path, plan: Plan, tmp_path: Path
+    kind: str, results: Path, plan: SweepPlan, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -212,7 +212,7 @@ def test_what_is_no_folder_is_not_taken_for_one(
 @pytest.mark.parametrize("name", [FILE, PARQUET, CSV])
 @pytest.mark.parametrize("damage", [into_a_link, into_a_folder, into_a_pipe])
 def test_what_is_no_file_of_a_sweep_is_refused(
-    damage: Callable[[Path], None], name: str, results: Path, plan: Plan, cli: Cli
+    damage: Callable[[Path], None], name: str, results: Path, plan: SweepPlan, cli: Cli
 ) -> None:
     before = tables_in(results)
     path = results / name

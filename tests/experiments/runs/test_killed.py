@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.point import Request
-from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.sweep_plan import SweepPlan
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
@@ -89,7 +89,7 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
 TEN_SEEDS = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
 
-def simulate_slowly(plan: Plan, directory: Path, note: Path) -> None:
+def simulate_slowly(plan: SweepPlan, directory: Path, note: Path) -> None:
     def slowly(request: Request) -> dict[str, Any]:
         time.sleep(0.01)
         return some_record(request)

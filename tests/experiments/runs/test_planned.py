@@ -14,7 +14,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import sweep_plan as sweep_module
 from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.point import Limits, Request
-from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.sweep_plan import SweepPlan
 from faultline.experiments.runs.table import read_sweep
 
 from tests.child_processes import output_of_python
@@ -30,7 +30,7 @@ strategy.redundancy = [1, 2, 3]
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> SweepPlan:
     return plan_of(tmp_path, GRID)
 
 
@@ -52,7 +52,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def test_a_finished_sweep_has_a_row_a_run_in_the_order_of_the_plan(
-    directory: Path, plan: Plan
+    directory: Path, plan: SweepPlan
 ) -> None:
     found = read_sweep(directory)
     assert found.axes == {
@@ -94,7 +94,7 @@ def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
 
 
 def test_a_sweep_under_way_is_read_from_its_runs(
-    tmp_path: Path, plan: Plan, finished: Path
+    tmp_path: Path, plan: SweepPlan, finished: Path
 ) -> None:
     class StopError(Exception):
         pass
@@ -123,7 +123,7 @@ def test_table_and_runs_give_the_very_same_frame(missing: str, directory: Path) 
     pd.testing.assert_frame_equal(read_sweep(directory).frame, before)
 
 
-def test_a_run_that_was_taken_away_outdates_the_table(directory: Path, plan: Plan) -> None:
+def test_a_run_that_was_taken_away_outdates_the_table(directory: Path, plan: SweepPlan) -> None:
     later_ns = (directory / "table.parquet").stat().st_mtime_ns + 10**9
     (directory / "runs" / f"{plan.manifest.run_ids[4]}.json").unlink()
     os.utime(directory / "runs", ns=(later_ns, later_ns))
@@ -149,7 +149,7 @@ def test_a_table_is_read_without_a_thread_that_outlives_python(directory: Path) 
 
 
 def test_the_same_again_simulates_nothing_and_writes_the_same_tables(
-    directory: Path, plan: Plan
+    directory: Path, plan: SweepPlan
 ) -> None:
     before = tables_in(directory)
     idle = Invented(some_record)
@@ -163,7 +163,7 @@ def truncate(path: Path) -> None:
 
 
 def test_foreign_files_are_ignored_and_temporary_ones_removed(
-    directory: Path, plan: Plan, tmp_path: Path
+    directory: Path, plan: SweepPlan, tmp_path: Path
 ) -> None:
     before = tables_in(directory)
     other = plan_of(tmp_path, GRID.replace("[1, 2, 3]", "[4]"))
@@ -186,7 +186,7 @@ def test_foreign_files_are_ignored_and_temporary_ones_removed(
 
 @pytest.mark.parametrize("name", ["sweep.json", "table.parquet", "table.csv"])
 def test_damaged_files_of_the_directory_are_written_again(
-    name: str, directory: Path, plan: Plan
+    name: str, directory: Path, plan: SweepPlan
 ) -> None:
     before = (*tables_in(directory), (directory / "sweep.json").read_bytes())
     truncate(directory / name)
@@ -214,7 +214,7 @@ def test_a_damaged_table_is_not_read(directory: Path) -> None:
         pd.testing.assert_frame_equal(frame, before)
 
 
-def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, plan: Plan) -> None:
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, plan: SweepPlan) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("mine", encoding="utf-8")
     with pytest.raises(UserError, match="contains files but no sweep"):
@@ -230,7 +230,7 @@ def fails_for_three(request: Request) -> dict[str, object] | str:
 
 
 def test_a_failed_run_is_a_row_and_stays_until_it_is_retried(
-    tmp_path: Path, plan: Plan, finished: Path
+    tmp_path: Path, plan: SweepPlan, finished: Path
 ) -> None:
     outcome, _ = sweep(plan, tmp_path / "out", Invented(fails_for_three))
     assert (outcome.simulated, outcome.failed) == (18, 6)
@@ -254,7 +254,7 @@ def test_a_failed_run_is_a_row_and_stays_until_it_is_retried(
     assert tables_in(tmp_path / "out") == tables_in(finished)
 
 
-def test_a_sweep_of_which_all_runs_failed_is_read(tmp_path: Path, plan: Plan) -> None:
+def test_a_sweep_of_which_all_runs_failed_is_read(tmp_path: Path, plan: SweepPlan) -> None:
     sweep(plan, tmp_path / "out", Invented(lambda request: "crashed"))
     found = read_sweep(tmp_path / "out")
     assert set(found.frame["status"]) == {"failed"}
@@ -262,7 +262,7 @@ def test_a_sweep_of_which_all_runs_failed_is_read(tmp_path: Path, plan: Plan) ->
 
 
 def test_results_of_other_code_are_not_mixed_in(
-    directory: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    directory: Path, plan: SweepPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (directory / "runs" / f"{plan.manifest.run_ids[0]}.json").unlink()
     monkeypatch.setattr(sweep_module, "code_digest", lambda: "after-edit")
@@ -273,7 +273,7 @@ def test_results_of_other_code_are_not_mixed_in(
 
 
 def test_code_that_changes_while_a_sweep_runs_is_reported(
-    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, plan: SweepPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = iter(["before", "after"])
     monkeypatch.setattr(sweep_module, "code_digest", lambda: next(digests))

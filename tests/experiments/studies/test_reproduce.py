@@ -20,12 +20,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Study, listed_rows, row_of
 from faultline.experiments.studies.catalogue import all_studies, load_study
 from faultline.experiments.studies.spare import study
-from faultline.experiments.studies.spare.cells import (
-    cell_of,
-    cell_points,
-    headline,
-    variants,
-)
+from faultline.experiments.studies.spare.cells import cell_of, cell_points, headline, variants
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure

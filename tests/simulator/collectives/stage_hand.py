@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from faultline.simulator.collectives.schedule import Schedule, Stage
+from faultline.simulator.collectives.schedule import Schedule, ScheduleStage
 from faultline.simulator.processes.process import in_own_process
 
 Fidelity = Literal["flow", "chunk"]
@@ -31,7 +31,7 @@ class _ByMessages:
         self.piece_bytes = schedule.piece_bytes
         self._schedule = schedule
 
-    def stages(self, position: int) -> Iterator[Stage]:
+    def stages(self, position: int) -> Iterator[ScheduleStage]:
         return (replace(stage, circle=None) for stage in self._schedule.stages(position))
 
 

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.strategies.interface.recovery import Communicators, Move
-from faultline.strategies.interface.rerouted_schedule import SplitBackward, Techniques, rerouted
+from faultline.strategies.interface.rerouted_schedule import (
+    ScheduleTechniques,
+    SplitBackward,
+    rerouted,
+)
 from faultline.strategies.interface.scheme import Continue, Hit, Strategy, WipeOut
 from faultline.testing import check_scheme
 from hypothesis import given
@@ -20,11 +24,14 @@ from tests.examples import examples
 from tests.simulator.pattern.test_activity_graph import longest_path, step
 from tests.strategies import helpers
 
-ALL, NONE = Techniques(), Techniques(split_backward=False, staggered_optimizer=False)
+ALL, NONE = (
+    ScheduleTechniques(),
+    ScheduleTechniques(split_backward=False, staggered_optimizer=False),
+)
 
 
 def time_of(
-    lost: list[int], micro_batches: int, pipelines: int, allowed: Techniques = ALL
+    lost: list[int], micro_batches: int, pipelines: int, allowed: ScheduleTechniques = ALL
 ) -> float:
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
     return rerouted(tuple(loads), micro_batches, 2 / 3, allowed).time
@@ -61,7 +68,9 @@ def test_it_is_a_third_of_a_micro_batch_from_the_best_there_is(
     stages: int, micro_batches: int, pipelines: int, lost: tuple[int, ...]
 ) -> None:
     best = _best_schedule(stages, micro_batches, pipelines, lost)
-    ours = 3 * time_of(list(lost), micro_batches, pipelines, Techniques(activations_held=100))
+    ours = 3 * time_of(
+        list(lost), micro_batches, pipelines, ScheduleTechniques(activations_held=100)
+    )
     assert abs(best - ours) < 1 + 1e-6
 
 
@@ -150,7 +159,7 @@ def test_what_is_simulated_takes_as_long_as_the_schedule(
     staggered = split and data.draw(st.booleans())
     micro_batches = stages + more
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
-    found = rerouted(tuple(loads), micro_batches, 2 / 3, Techniques(split, staggered))
+    found = rerouted(tuple(loads), micro_batches, 2 / 3, ScheduleTechniques(split, staggered))
     pattern = replace(step(stages, 1, micro_batches), orders=found.orders, staggered=staggered)
     graph = passes_graph(pattern, Fold.whole(pattern))
     assert len(graph.activities) == sum(
@@ -240,7 +249,7 @@ def test_more_losses_never_cost_less(
 def test_each_technique_helps_and_re_routing_alone_costs_most() -> None:
     """8 pipelines of 8 stages, 16 micro-batches, a node lost of stage 7: 18.3 fit into 23."""
     lost = [0] * 7 + [1]
-    split = Techniques(staggered_optimizer=False)
+    split = ScheduleTechniques(staggered_optimizer=False)
     times = [time_of(lost, 16, 8, allowed) for allowed in (NONE, split, ALL)]
     assert times == sorted(times, reverse=True)
     assert times[0] > 24.5

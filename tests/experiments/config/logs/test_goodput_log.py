@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.goodput_log import (
-    GoodputLog,
-    read_goodput_log,
-)
+from faultline.experiments.config.logs.goodput_log import GoodputLog, read_goodput_log
 
 BEGAN = datetime(2025, 4, 2, 6, 0, 0)
 

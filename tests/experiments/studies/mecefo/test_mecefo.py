@@ -15,7 +15,7 @@ from faultline.experiments.studies.mecefo import ablation, study
 from faultline.experiments.studies.mecefo.runs import (
     MODELS,
     SCENARIOS,
-    Cell,
+    ThroughputCell,
     all_reduce_s,
     cells,
     course_of,
@@ -46,7 +46,7 @@ def runs() -> pd.DataFrame:
 def test_steps_follow_from_throughput() -> None:
     """A step of 1024 sequences of 256 tokens at 111.12k tokens/s takes 2.36 s."""
     assert MODELS["7B"].step_s("mecefo") == pytest.approx(1024 * 256 / 111_120)
-    for cell in (Cell("mecefo", "350M", "low"), Cell("bamboo", "7B", "high")):
+    for cell in (ThroughputCell("mecefo", "350M", "low"), ThroughputCell("bamboo", "7B", "high")):
         question = resolve(scenario_of(cell))
         whole_s = question.compute_s + question.durations.all_reduce_s(4)
         assert whole_s == pytest.approx(MODELS[cell.model].step_s(cell.system), rel=1e-9)
@@ -55,7 +55,10 @@ def test_steps_follow_from_throughput() -> None:
 
 
 def test_the_shipped_scenario_is_the_7b_model_with_frequent_failures() -> None:
-    shipped, studied = load_scenario("mecefo-7b"), scenario_of(Cell("mecefo", "7B", "high"))
+    shipped, studied = (
+        load_scenario("mecefo-7b"),
+        scenario_of(ThroughputCell("mecefo", "7B", "high")),
+    )
     assert shipped.failures == studied.failures
     assert shipped.rejoin == studied.rejoin
     assert shipped.times.compute_s == pytest.approx(studied.times.compute_s, rel=1e-6)
@@ -108,13 +111,16 @@ def test_each_published_drop_is_tried_alone(
 
 
 def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
-    cell = Cell("mecefo", "7B", "higher")
+    cell = ThroughputCell("mecefo", "7B", "higher")
     course = course_of(cell, 1, 2.0)
     record = run(scenario_of(cell).change({"job.time_limit_s": 7200.0}), 1)
     trained_s = record["completed_steps"] * MODELS["7B"].step_s("mecefo")
     assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
     assert len(course.failures_h) > 3
-    courses = {"mecefo": course, "bamboo": course_of(Cell("bamboo", "7B", "higher"), 1, 2.0)}
+    courses = {
+        "mecefo": course,
+        "bamboo": course_of(ThroughputCell("bamboo", "7B", "higher"), 1, 2.0),
+    }
     assert saved_bytes(study.draw_courses(courses)) > 10_000
 
 
@@ -123,7 +129,7 @@ def test_a_drop_of_bamboo_is_what_a_count_of_events_gives() -> None:
 
     Of 32 nodes one that is overloaded is too many: pipelines are formed anew at every loss.
     """
-    cell = Cell("bamboo", "350M", "mid")
+    cell = ThroughputCell("bamboo", "350M", "mid")
     record = run(scenario_of(cell), 2)
     failures = scenario_of(cell).failures
     down = 10_800 / failures.mtbf_s
@@ -157,7 +163,7 @@ def test_what_runs_out_of_memory_at_the_larger_batch() -> None:
 @pytest.mark.paper("MeCeFO", "throughput drops of three systems", "reproduce-mecefo")
 @pytest.mark.slow
 def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
-    assert hours_of(Cell("mecefo", "7B", "low")) == 900
+    assert hours_of(ThroughputCell("mecefo", "7B", "low")) == 900
     results = cli.reproduced("mecefo", tmp_path)
     drops = {(row["scheme"], row["setting"]): row for row in results if row["quantity"] == "drop"}
     for (system, setting), row in drops.items():

@@ -12,7 +12,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo_convergence import study
-from faultline.experiments.studies.mecefo_convergence.study import LOSSES, Cell, plans_of
+from faultline.experiments.studies.mecefo_convergence.study import LOSSES, TrainingCell, plans_of
 from faultline.simulator.accounting.timeline import Event, EventKind
 
 from tests.experiments.command_line import Cli
@@ -48,10 +48,10 @@ def test_the_quick_study(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_each_loss_shows_in_the_plans(loss: str) -> None:
-    parts_down, none_lost = plans_of(Cell(loss, "none", 1, 50, small=False))
+    parts_down, none_lost = plans_of(TrainingCell(loss, "none", 1, 50, small=False))
     assert none_lost == 0
     assert {(plan.batch_share, plan.approximate) for plan in parts_down} == {(1.0, ())}
-    found, lost = plans_of(Cell(loss, "high", 1, 200, small=False))
+    found, lost = plans_of(TrainingCell(loss, "high", 1, 200, small=False))
     assert (len(found), lost > 5) == (200, True)
     assert any(plan.approximate for plan in found) == (loss == "mecefo")
     assert (min(plan.batch_share for plan in found) < 1.0) == (loss != "mecefo")
@@ -71,7 +71,7 @@ def test_the_share_is_that_of_gpus_that_are_down() -> None:
     """
     shares = [
         fmean(plan.approximate_share for plan in plans_of(cell)[0])
-        for cell in (Cell("mecefo", "mid", seed, 100, small=False) for seed in range(24))
+        for cell in (TrainingCell("mecefo", "mid", seed, 100, small=False) for seed in range(24))
     ]
     assert 1.4 * 3 / 32 < fmean(shares) < 2 * 3 / 32
 

@@ -13,7 +13,7 @@ from faultline.experiments.studies.ntp.failures import (
     spares_needed,
     spares_table,
 )
-from faultline.experiments.studies.ntp.setting import Purpose, stream, study_job
+from faultline.experiments.studies.ntp.setting import StreamPurpose, stream, study_job
 from faultline.strategies.schemes.ntp.replica_plan import Scheme
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def test_every_failure_takes_a_gpu_of_its_own(
     domains: int, domain_gpus: int, data: st.DataObject
 ) -> None:
     failures = data.draw(st.integers(0, domains * domain_gpus))
-    counts = random_counts(stream(0, Purpose.PLACEMENTS), 3, failures, domains, domain_gpus)
+    counts = random_counts(stream(0, StreamPurpose.PLACEMENTS), 3, failures, domains, domain_gpus)
     assert counts.shape == (3, domains)
     assert (counts.sum(axis=1) == failures).all()
     assert counts.max(initial=0) <= domain_gpus
@@ -32,7 +32,7 @@ def test_every_failure_takes_a_gpu_of_its_own(
 
 def test_failures_are_uniform() -> None:
     """20,000 sets of 6 among 4 domains of 5: hypergeometric mean and variance, within 4 sigma."""
-    counts = random_counts(stream(1, Purpose.PLACEMENTS), 20_000, 6, 4, 5)
+    counts = random_counts(stream(1, StreamPurpose.PLACEMENTS), 20_000, 6, 4, 5)
     variance = 6 * (1 / 4) * (3 / 4) * (20 - 6) / (20 - 1)
     spread = 4 * np.sqrt(variance / 20_000)
     assert counts.mean(axis=0) == pytest.approx([1.5] * 4, abs=spread)
@@ -43,7 +43,7 @@ def test_failures_are_uniform() -> None:
 def test_a_trace_records_gpus_that_fail_and_come_back(seed: int) -> None:
     """A small cluster that fails a lot, replayed by hand: no GPU fails that is not there."""
     often = {"duration_s": 30 * DAY_S, "failures_per_gpu_s": 0.05 / DAY_S}
-    trace = simulate_trace(stream(seed, Purpose.TRACE), 40, (3 * DAY_S, 5 * DAY_S), **often)
+    trace = simulate_trace(stream(seed, StreamPurpose.TRACE), 40, (3 * DAY_S, 5 * DAY_S), **often)
     gone: dict[int, float] = {}
     repairs: list[float] = []
     for time_s, gpu, change, failed in zip(
@@ -74,7 +74,7 @@ def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
     seeds = range(4)
     means = []
     for seed in seeds:
-        trace = simulate_trace(stream(seed, Purpose.TRACE), 400, (5 * DAY_S,), **rules)
+        trace = simulate_trace(stream(seed, StreamPurpose.TRACE), 400, (5 * DAY_S,), **rules)
         means.append(trace.failed / 400 @ trace.lengths_s / trace.duration_s)
     share = 5 / (5 + 1 / 0.02)
     # The first five days are still filling up: half of their share is missing.
@@ -85,7 +85,7 @@ def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
 
 def test_local_peaks_dominate_their_neighbours() -> None:
     often = {"duration_s": 30 * DAY_S, "failures_per_gpu_s": 0.05 / DAY_S}
-    trace = simulate_trace(stream(2, Purpose.TRACE), 100, **often)
+    trace = simulate_trace(stream(2, StreamPurpose.TRACE), 100, **often)
     counts = trace.domain_counts(10, 10)
     peaks = counts[trace.local_peaks]
     assert 0 < len(peaks) < len(counts)

@@ -12,11 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.studies.ntp import tables
-from faultline.experiments.studies.ntp.failures import (
-    loss_table,
-    lost_shares,
-    trace_table,
-)
+from faultline.experiments.studies.ntp.failures import loss_table, lost_shares, trace_table
 from faultline.experiments.studies.ntp.setting import resharding_table, study_job
 from faultline.strategies.schemes.ntp.replica_plan import Scheme
 

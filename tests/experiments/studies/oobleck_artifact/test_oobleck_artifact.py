@@ -14,9 +14,7 @@ from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
     SAMPLES_PER_S,
     ArtifactCosts,
 )
-from faultline.experiments.studies.oobleck_artifact.study import (
-    oobleck_times,
-)
+from faultline.experiments.studies.oobleck_artifact.study import oobleck_times
 
 COSTS = ArtifactCosts(10.0, 20.0, 100.0, 30.0, 5.0)
 

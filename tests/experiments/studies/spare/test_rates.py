@@ -19,7 +19,7 @@ from faultline.experiments.studies.spare.rates import (
     RATES_S,
     REJOINING,
     SCHEMES,
-    Setting,
+    RateSetting,
     best_runs,
     choices_of,
     crossing_sentence,
@@ -35,11 +35,11 @@ from faultline.experiments.studies.spare.study import SpareStudy
 from faultline.experiments.studies.stage import Stage
 from rich.console import Console
 
-STUDY = Setting("spare-study", "weibull", 200, 300.0)
-SOUND = Setting("spare-sound", "weibull", 200, 300.0)
+STUDY = RateSetting("spare-study", "weibull", 200, 300.0)
+SOUND = RateSetting("spare-sound", "weibull", 200, 300.0)
 
 
-def choices(setting: Setting, scheme: str) -> list[Choice]:
+def choices(setting: RateSetting, scheme: str) -> list[Choice]:
     return choices_of([setting])[0][SCHEMES.index(scheme)]
 
 
@@ -131,7 +131,7 @@ class Found(NamedTuple):
     crossings: pd.DataFrame
 
 
-def found_of(directory: Path, chosen: list[Setting], workers: int | None = None) -> Found:
+def found_of(directory: Path, chosen: list[RateSetting], workers: int | None = None) -> Found:
     stage = Stage(directory, Console(quiet=True), seeds=2, workers=workers)
     runs, curves = sweep(stage, chosen)
     return Found(runs, curves, crossings(best_runs(runs), curves))

@@ -23,7 +23,7 @@ from faultline.experiments.studies.step_time.predicting import (
     simulated_choices,
     slowest_gpu,
 )
-from faultline.experiments.studies.step_time.published import Choice, Unit, cases
+from faultline.experiments.studies.step_time.published import PublishedChoice, Unit, cases
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
@@ -117,7 +117,7 @@ def made_up_time(job: ParallelJob, slowdown: float) -> StepTime:
 def test_a_fit_meets_what_is_published() -> None:
     """2 + 6/e = 14 s at e = 0.5."""
     case = replace(CASES["A6 512"], outputs=(("s", 14.0),))
-    assert fit(case, Choice(12, 1, "flash-2"), made_up_time) == pytest.approx(0.5)
+    assert fit(case, PublishedChoice(12, 1, "flash-2"), made_up_time) == pytest.approx(0.5)
 
 
 def test_all_wait_for_a_slow_host_if_there_is_one() -> None:
@@ -160,9 +160,9 @@ def test_what_is_not_stated_takes_every_legal_value(
 
 def test_the_ends_of_each_open_decision_are_simulated_alone() -> None:
     assert simulated_choices(CASES["A3 16384 131K"]) == (
-        Choice(8, 1, "flash-2"),
-        Choice(2, 1, "flash-2"),
-        Choice(8, 1, "flash-3"),
+        PublishedChoice(8, 1, "flash-2"),
+        PublishedChoice(2, 1, "flash-2"),
+        PublishedChoice(8, 1, "flash-3"),
     )
 
 
