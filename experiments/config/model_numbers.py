@@ -18,9 +18,9 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.tables.job import MOST_STEPS, JobTable, ModelTable, PlatformTable
 from faultline.platforms.preset_library import GPU_KINDS
+from faultline.simulator.workload.gpu_memory import GpuMemory, Precision, gpu_memory
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
-from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
 from faultline.simulator.workload.transformer import WorkloadError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from faultline.simulator.failures.models import FailureModel, FailureSequence
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job.conditions import Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.job.durations import AllReduceTime, Durations
-from faultline.simulator.pattern.step_shares import SlowStep, StepShares
+from faultline.simulator.pattern.plan_shares import SlowStep, StepShares
 from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.theory.stragglers import Remedy, RemedyName, StragglerPolicy
 

@@ -22,7 +22,7 @@ from faultline.experiments.job.platform_files import (
     traffic_of,
 )
 from faultline.simulator.job.durations import StepTime, StepTimes
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.timing.cache_folder import platform_in_cache
 from faultline.strategies.theory.prediction import largest_of_normals
 

@@ -12,7 +12,7 @@ from itertools import cycle
 from math import inf
 from typing import Literal
 
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 
 Meets = Literal["passes", "sync", "save", "send"]
 """Traffic that a write may share links with: the passes of a step, its exchange of gradients,

@@ -16,7 +16,7 @@ from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failur
 from faultline.simulator.failures.mix import Cause, stream_index
 from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.job.durations import AllReduceTime
-from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep
+from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep
 
 if TYPE_CHECKING:
     from faultline.simulator.pattern.activity_graph import Rank

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPrices
-from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
+from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.strategies.interface.recovery import RESTART, Recovery
 
 if TYPE_CHECKING:

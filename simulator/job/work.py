@@ -12,7 +12,7 @@ from faultline.simulator.job.background import WriteBesideSteps
 from faultline.simulator.job.conditions import Disturbances
 from faultline.simulator.job.durations import StepTimes
 from faultline.simulator.job.phases import Compute
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.strategies.protection.base import Tier
 from faultline.strategies.protection.checkpoint_policies import CheckpointPolicy
 

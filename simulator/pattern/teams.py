@@ -16,6 +16,7 @@ from operator import add
 from typing import NamedTuple
 
 from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import (
     Held,
     PartWork,
@@ -25,7 +26,6 @@ from faultline.simulator.pattern.step_pattern import (
     resharding,
     ring_edges,
 )
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.strategies.interface.step_shares import Pipeline, StageShare
 
 Hosts = Sequence[Sequence[Sequence[str]]]

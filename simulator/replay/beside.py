@@ -19,7 +19,7 @@ from faultline.simulator.job.phases import (
     Phase,
     Restart,
 )
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 
 
 class BesideCopies:

@@ -29,7 +29,7 @@ from faultline.simulator.job.phases import (
     Stall,
 )
 from faultline.simulator.job.recovery_times import RecoveryTimes, sent_moves
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.simgrid.failure_injector import FailureInjector
 from faultline.simulator.simgrid.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid.links import narrowed, remaining_shares

@@ -20,7 +20,7 @@ from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
 from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, Rank, passes_graph
 from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid.breakable_graph import BreakableGraph

@@ -10,8 +10,8 @@ from types import MappingProxyType
 import simgrid
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern, ring_edges
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Hosts, Team, Teams
 from faultline.simulator.simgrid.graph_runner import GraphRunner, Span

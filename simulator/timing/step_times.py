@@ -13,7 +13,7 @@ from faultline.platforms.symmetry import Symmetry
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
-from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
+from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.simulator.simgrid.traffic import Traffic
 from faultline.simulator.timing.kept_platform import look_up_on, simulate_on
 from faultline.simulator.timing.probe_cache import cached

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Hosts
 from faultline.simulator.timing.kept_platform import simulate_on
 

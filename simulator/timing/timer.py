@@ -9,7 +9,7 @@ from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job.durations import Durations, StepTimes
 from faultline.simulator.job.phases import AllReduce, Compute
 from faultline.simulator.job.work import Work
-from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
+from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.strategies.interface.recovery import Recovery, SentMove
 from faultline.strategies.interface.scheme import StepPlan
 

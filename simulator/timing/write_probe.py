@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from faultline.simulator.job.background import ALONE, Sharing, WriteBesideSteps
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid.traffic import Traffic

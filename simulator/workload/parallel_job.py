@@ -23,9 +23,9 @@ from faultline.simulator.pattern.step_pattern import (
     PassWork,
     StepPattern,
 )
+from faultline.simulator.workload.gpu_memory import Recompute
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import Recompute
 from faultline.simulator.workload.transformer import Transformer, WorkloadError
 from faultline.strategies.interface.rerouted_schedule import SplitBackward
 

@@ -32,7 +32,7 @@ from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.timing.cache_folder import platform_in_cache
-from faultline.simulator.workload.memory import gpu_memory
+from faultline.simulator.workload.gpu_memory import gpu_memory
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import RESTART, RecoveryKind
 from faultline.strategies.plugins.registry import all_strategies, strategy_class

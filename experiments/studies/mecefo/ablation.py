@@ -19,8 +19,8 @@ from faultline.experiments.studies.mecefo.node_memory import (
     node_memory_bytes,
     overhead_from,
 )
+from faultline.simulator.workload.gpu_memory import Precision, layer_activation_bytes
 from faultline.simulator.workload.known_models import LLAMA2_7B
-from faultline.simulator.workload.memory import Precision, layer_activation_bytes
 from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit

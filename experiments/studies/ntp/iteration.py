@@ -13,8 +13,8 @@ from math import ceil
 
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.workload.gpu_memory import Precision, stage_parameters
 from faultline.simulator.workload.layout import Layout, stage_layers
-from faultline.simulator.workload.memory import Precision, stage_parameters
 from faultline.simulator.workload.transformer import Transformer, token_flop
 
 _LAYER_ALL_REDUCES = 4

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.studies.ntp.iteration import Machine, iteration_time
 from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.workload.gpu_memory import Precision, gpu_memory, stage_parameters
 from faultline.simulator.workload.known_models import NTP_480B
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.simulator.workload.transformer import token_flop
 from faultline.strategies.schemes.ntp.replica_plan import (
     IterationTime,

@@ -37,8 +37,8 @@ from faultline.experiments.studies.oobleck_artifact.published_oobleck import (
     SAMPLES_PER_S as SPEEDS_67B,
 )
 from faultline.experiments.studies.stage import Stage
+from faultline.simulator.workload.gpu_memory import Recompute, gpu_memory
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import Recompute, gpu_memory
 from faultline.simulator.workload.transformer import Transformer, token_flop
 from faultline.strategies.schemes.takeover.pipelines import iteration_time
 from faultline.strategies.schemes.takeover.templates import Template

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
+from faultline.simulator.workload.gpu_memory import Recompute, gpu_memory
 from faultline.simulator.workload.kernels import KNOWN_KERNELS, AttentionKernel, Kernels
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import Recompute, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
 

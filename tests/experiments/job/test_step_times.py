@@ -20,7 +20,7 @@ from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.topology import servers_of
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.pattern.step_shares import SlowStep, StepShares
+from faultline.simulator.pattern.plan_shares import SlowStep, StepShares
 
 JOB = """
 [job]

@@ -13,8 +13,8 @@ from faultline.simulator.pattern.activity_graph import (
     Fold,
     passes_graph,
 )
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, PassWork, StepPattern
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.strategies.interface.pipeline_schedule import Pass, stage_passes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import (
     PartWork,
     PassWork,
@@ -12,7 +13,6 @@ from faultline.simulator.pattern.step_pattern import (
     StepPattern,
     ring_edges,
 )
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Teams
 from hypothesis import given
 from hypothesis import strategies as st

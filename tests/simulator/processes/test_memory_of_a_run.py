@@ -15,7 +15,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.loop.run import simulate
 from faultline.simulator.loop.training import Training
 from faultline.simulator.pattern.placed_step import PlacedStep
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.processes import process
 from faultline.simulator.processes.process import SimgridResult, in_own_process
 from faultline.simulator.replay.engine import ReplayEngine

@@ -13,8 +13,8 @@ from faultline.platforms.outages import bandwidths_with_parts_down
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, PassWork, StepPattern
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.processes.process import in_own_process
 from faultline.simulator.timing.step_timing import Timer, with_timer
 from faultline.simulator.workload.layout import Layout

@@ -15,8 +15,8 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import PartWork, PassWork, StepPattern
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid.errors import SimulationError

@@ -21,7 +21,7 @@ from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.accounting.timeline import EventKind
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.job.durations import ConstantTime, RingTime
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.processes.process import run_on_simgrid
 from faultline.simulator.simgrid.traffic import Readers, Traffic
 from faultline.simulator.timing.probes import ProbeResult, probe

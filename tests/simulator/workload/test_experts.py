@@ -8,9 +8,9 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
+from faultline.simulator.workload.gpu_memory import layer_activation_bytes
 from faultline.simulator.workload.kernels import H100
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import layer_activation_bytes
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import (
     Transformer,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from faultline.simulator.workload.known_models import GPT3_175B, KNOWN_MODELS, NTP_480B
-from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import (
+from faultline.simulator.workload.gpu_memory import (
     Recompute,
     gpu_memory,
     layer_activation_bytes,
     stage_parameters,
 )
+from faultline.simulator.workload.known_models import GPT3_175B, KNOWN_MODELS, NTP_480B
+from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.transformer import (
     Transformer,
     WorkloadError,

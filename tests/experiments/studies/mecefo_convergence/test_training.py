@@ -88,7 +88,7 @@ def test_projections_are_computed_when_a_stage_moves_and_every_so_often() -> Non
 
 
 def test_smaller_batches_leave_out_idle_ranks_and_owe_shares_of_sequences() -> None:
-    batches = training.Batches(SETTINGS, 0)
+    batches = training.TokenBatches(SETTINGS, 0)
     text, counts = batches.of(0, EXACT._replace(batch_share=0.5, idle=(0,)))
     assert (text.shape, counts.tolist()) == ((2, 2, 7), [[0, 0], [1, 1]])
     # 3.5 of 4 sequences: three, then four.
