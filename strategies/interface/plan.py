@@ -79,3 +79,7 @@ def remaining_members(members: tuple[int, ...], dropped: Sequence[int]) -> tuple
         index = bisect_left(members, group)
         members = members[:index] + members[index + 1 :]
     return members
+
+
+NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
+"""No group can take a step; a restart lasts until hardware is repaired."""

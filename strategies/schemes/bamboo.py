@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.plan import NOTHING_LEFT
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -29,7 +30,7 @@ from faultline.strategies.interface.scheme import (
     WipeOut,
 )
 from faultline.strategies.interface.step_shares import Pipeline, StageShare
-from faultline.strategies.schemes.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
+from faultline.strategies.schemes.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.schemes.takeover.pipelines import formed, regrouped
 from pydantic import Field
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.plan import NOTHING_LEFT
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -25,7 +26,7 @@ from faultline.strategies.interface.scheme import (
     WipeOut,
 )
 from faultline.strategies.interface.step_shares import Pipeline
-from faultline.strategies.schemes.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
+from faultline.strategies.schemes.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.schemes.takeover.pipelines import formed, iteration_time, regrouped
 from faultline.strategies.schemes.takeover.templates import Template, even_template
 

@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.pipeline_schedule import approximate_iteration
+from faultline.strategies.interface.plan import NOTHING_LEFT
 from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -28,7 +29,7 @@ from faultline.strategies.interface.scheme import (
     WipeOut,
 )
 from faultline.strategies.interface.step_shares import Pipeline, StageShare, idle
-from faultline.strategies.schemes.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
+from faultline.strategies.schemes.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.schemes.takeover.pipelines import micro_batch_shares, stages_on
 from faultline.strategies.schemes.takeover.templates import even_template
 

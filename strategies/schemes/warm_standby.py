@@ -30,7 +30,7 @@ from faultline.strategies.interface.scheme import (
     Verdict,
     WipeOut,
 )
-from faultline.strategies.schemes.takeover.pipeline_scheme import failures_until_too_few
+from faultline.strategies.theory.wipe_out import failures_until_too_few
 
 TAKEN_ROLE = Recovery("take-over", replaces_hardware=True)
 """A standby takes the place of a machine and receives its state; other processes keep running."""

@@ -205,3 +205,12 @@ class Predictable(Protocol):
 
     def failure_course(self) -> FailureCourse:
         """Return the course of the scheme with its groups, redundancy and options."""
+
+
+def failures_until_too_few(nodes: int, needed: int = 1) -> float:
+    """Return the mean number of failures until fewer than `needed` nodes are left.
+
+    Each failure is of a random node, up or down: the coupon collector's number without repairs,
+    ``n (1/n + ... + 1/needed)``. With repairs it is far larger.
+    """
+    return nodes * sum(1.0 / k for k in range(needed, nodes + 1))

@@ -25,8 +25,8 @@ from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit
 from faultline.strategies.interface.stage_work import LowRank, Techniques
-from faultline.strategies.schemes.mecefo import Mecefo, MecefoOptions
-from faultline.strategies.schemes.takeover.node_costs import (
+from faultline.strategies.schemes.mecefo.mecefo import Mecefo, MecefoOptions
+from faultline.strategies.schemes.mecefo.node_costs import (
     FULL,
     LAYERS_7B,
     MICRO_BATCHES,

@@ -29,8 +29,8 @@ from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit, StrategyOptions
 from faultline.strategies.interface.stage_work import LayerShape
+from faultline.strategies.schemes.mecefo.node_costs import MICRO_BATCHES, NO_FAULT, measured_cost
 from faultline.strategies.schemes.oobleck import Oobleck
-from faultline.strategies.schemes.takeover.node_costs import MICRO_BATCHES, NO_FAULT, measured_cost
 from numpy.typing import NDArray
 
 GROUPS, STAGES = 4, 8

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.plan import NOTHING_LEFT
 from faultline.strategies.interface.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Hit,
@@ -45,7 +46,6 @@ from faultline.strategies.schemes.ntp.replica_plan import (
     replica_plans,
     resharding_bytes,
 )
-from faultline.strategies.schemes.takeover.pipeline_scheme import NOTHING_LEFT
 from pydantic import Field
 
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"

@@ -9,18 +9,7 @@ from typing import ClassVar
 
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit, Need, StepPlan, Strategy, StrategyOptions
-
-NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
-"""No group can take a step; a restart lasts until hardware is repaired."""
-
-
-def failures_until_too_few(nodes: int, needed: int = 1) -> float:
-    """Return the mean number of failures until fewer than `needed` nodes are left.
-
-    Each failure is of a random node, up or down: the coupon collector's number without repairs,
-    ``n (1/n + ... + 1/needed)``. With repairs it is far larger.
-    """
-    return nodes * sum(1.0 / k for k in range(needed, nodes + 1))
+from faultline.strategies.theory.wipe_out import failures_until_too_few
 
 
 def stages_of(hit: Hit, stages: int, context: int = 1) -> Sequence[int]:

@@ -18,7 +18,7 @@ from faultline.experiments.figures.palette import (
 )
 from faultline.strategies.plugins.discovery import is_shipped
 from faultline.strategies.plugins.registry import all_protections, all_strategies
-from faultline.strategies.schemes.mecefo import Mecefo
+from faultline.strategies.schemes.mecefo.mecefo import Mecefo
 
 SHIPPED = tuple(name for name, scheme in all_strategies().items() if is_shipped(scheme))
 

@@ -29,7 +29,7 @@ from faultline.strategies.interface.scheme import (
 )
 from faultline.strategies.interface.step_shares import reduced_pipeline
 from faultline.strategies.plugins.registry import all_strategies
-from faultline.strategies.schemes.mecefo import Mecefo
+from faultline.strategies.schemes.mecefo.mecefo import Mecefo
 from faultline.strategies.schemes.replication import Replication
 from faultline.testing import SchemeError, check_scheme
 

@@ -185,5 +185,5 @@ def test_pipelines_of_all_schemes_follow_the_schedule_of_sound_steps() -> None:
         assert all("W" in "".join(team.pattern.orders) for team in teams)
         taken[scheme] = max(longest_path(passes_graph(team.pattern, alone)) for team in teams)
     assert taken["recycle"] == pytest.approx(17 * 3, abs=1)
-    # A node with two stages takes 1.129 of one (`strategies.takeover.node_costs`), in no bubbles.
+    # A node with two stages takes 1.129 of one (`mecefo.node_costs`), in no bubbles.
     assert taken["mecefo"] == pytest.approx(16 * 3 * 1.129, rel=0.01)

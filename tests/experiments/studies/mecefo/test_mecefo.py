@@ -26,7 +26,7 @@ from faultline.experiments.studies.mecefo.runs import (
     scenario_of,
     with_drops,
 )
-from faultline.strategies.schemes.takeover.node_costs import measured_cost
+from faultline.strategies.schemes.mecefo.node_costs import measured_cost
 from matplotlib.figure import Figure
 
 from tests.experiments.command_line import Cli

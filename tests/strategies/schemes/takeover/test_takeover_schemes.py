@@ -14,12 +14,9 @@ from faultline.strategies.interface.recovery import Communicators, Move, SentMov
 from faultline.strategies.interface.scheme import Continue, Hit, StrategyOptions, Task, WipeOut
 from faultline.strategies.schemes import bamboo
 from faultline.strategies.schemes.checkpoint import Checkpoint
-from faultline.strategies.schemes.takeover.neighbours import Carriers, Side, tasks_by_node
-from faultline.strategies.schemes.takeover.node_costs import measured_cost
-from faultline.strategies.schemes.takeover.pipeline_scheme import (
-    LostStages,
-    stages_of,
-)
+from faultline.strategies.schemes.mecefo.carriers import Carriers, Side, tasks_by_node
+from faultline.strategies.schemes.mecefo.node_costs import measured_cost
+from faultline.strategies.schemes.takeover.pipeline_scheme import LostStages, stages_of
 from faultline.strategies.theory.checkpoint_period import Costs
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ from another pipeline. When the node returns, it fetches them back. No work is r
 pipelines wait for the slowest.
 
 The paper leaves some points open. Here, a node may compute three or more stages
-(`takeover.neighbours.Carriers`); each costs the same as each of two. A pipeline idles if it has no
+(`carriers.Carriers`); each costs the same as each of two. A pipeline idles if it has no
 live node, or if a node would need more memory than it has. The others continue with a smaller
 batch, and the pipeline takes part again as soon as nodes of it return. If all pipelines idle, the
 job restarts.
@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.plan import NOTHING_LEFT
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -32,8 +33,8 @@ from faultline.strategies.interface.scheme import (
 )
 from faultline.strategies.interface.stage_work import LayerShape, LowRank, Techniques
 from faultline.strategies.interface.step_shares import Pipeline, StageShare, idle
-from faultline.strategies.schemes.takeover.neighbours import Carriers, tasks_by_node
-from faultline.strategies.schemes.takeover.node_costs import (
+from faultline.strategies.schemes.mecefo.carriers import Carriers, tasks_by_node
+from faultline.strategies.schemes.mecefo.node_costs import (
     FULL,
     NO_TECHNIQUE,
     SKIP,
@@ -44,7 +45,7 @@ from faultline.strategies.schemes.takeover.node_costs import (
     measured_cost,
     passes_of_task,
 )
-from faultline.strategies.schemes.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
+from faultline.strategies.schemes.takeover.pipeline_scheme import PipelineScheme
 from pydantic import Field
 
 _PAPER = "MeCeFO (NeurIPS 2025)"

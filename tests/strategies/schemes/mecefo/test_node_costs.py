@@ -23,7 +23,7 @@ from faultline.strategies.interface.stage_work import (
     low_rank_share,
     task_flop,
 )
-from faultline.strategies.schemes.takeover.node_costs import (
+from faultline.strategies.schemes.mecefo.node_costs import (
     NO_FAULT,
     NO_TECHNIQUE,
     SHAPE_7B,

@@ -22,6 +22,7 @@ from math import inf
 from typing import ClassVar, Literal
 
 from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.plan import NOTHING_LEFT
 from faultline.strategies.interface.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.interface.rerouted_schedule import Rerouted, ScheduleTechniques, rerouted
 from faultline.strategies.interface.scheme import (
@@ -33,13 +34,10 @@ from faultline.strategies.interface.scheme import (
     WipeOut,
 )
 from faultline.strategies.interface.step_shares import Pipeline, StageShare, idle
-from faultline.strategies.schemes.takeover.neighbours import Roles
-from faultline.strategies.schemes.takeover.pipeline_scheme import (
-    NOTHING_LEFT,
-    PipelineScheme,
-    failures_until_too_few,
-)
+from faultline.strategies.schemes.recycle.roles import Roles
+from faultline.strategies.schemes.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.schemes.takeover.pipelines import stages_on
+from faultline.strategies.theory.wipe_out import failures_until_too_few
 from pydantic import Field
 
 _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"

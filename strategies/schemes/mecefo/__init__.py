@@ -1,0 +1,1 @@
+"""MeCeFO: a neighbour in the pipeline takes over the stage of a failed node."""

@@ -1,0 +1,1 @@
+"""ReCycle: peers in other pipelines compute a lost stage's micro-batches."""
