@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 from faultline.simulator.failures.random_streams import Purpose, stream
 from faultline.simulator.job.phases import Compute
-from faultline.simulator.timing.timer import Timer
+from faultline.simulator.job.timer import Timer
 from numpy.typing import NDArray
 from scipy.special import cython_special, ndtri_exp, xlogy
 

@@ -9,8 +9,8 @@ from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import Failure, Transient, stops_machine
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job.durations import Durations
+from faultline.simulator.job.timer import Timer
 from faultline.simulator.job.work import Work
-from faultline.simulator.timing.timer import Timer
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from faultline.simulator.accounting.progress import Batches
 from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job.phases import AllReduce, Compute
-from faultline.simulator.timing.timer import Timer
+from faultline.simulator.job.timer import Timer
 from faultline.strategies.interface.scheme import StepPlan
 
 
