@@ -180,7 +180,7 @@ class SimgridEngine:
         waits = 0.0 < phase.stack_s <= phase.least_stack_s
         self._gradients_follow = phase.has_whole_passes and not waits
         passes = _Passes()
-        if steps and phase.has_whole_passes:
+        if steps and phase.has_whole_passes and not self._are_passes_known(steps, phase):
             passes = self._simulated_passes(steps, phase, stacks)
         slow = phase.slow.compute
         orders = {
@@ -200,10 +200,7 @@ class SimgridEngine:
             if steps and passes.times:
                 steps.set_conditions(phase.parts_down, phase.slow)
                 off_s = self._off_s() if passes.at_risk else {}
-                alone = not self._writes
-                steps.passes(
-                    passes.shares, passes.times, phase.factor, passes.at_risk, off_s, alone=alone
-                )
+                steps.passes(passes.shares, passes.times, phase.factor, passes.at_risk, off_s)
 
         done = self._carry_out({group: orders[group] for group in at_risk}, simulate)
         self._arrived = idle | done | (stacks.keys() - at_risk)
@@ -217,6 +214,11 @@ class SimgridEngine:
         if not missing and phase.least_stack_s:
             simgrid.this_actor.sleep_until(began_s + phase.stacks * phase.least_stack_s)
         return Outcome(simgrid.Engine.clock)
+
+    def _are_passes_known(self, steps: SimulatedSteps, phase: Compute) -> bool:
+        """Return whether passes last as long as the timer says: nothing disturbs a large job."""
+        is_disturbed = phase.parts_down or phase.slow.causes or phase.pipelines or self._writes
+        return steps.passes_are_known and not is_disturbed
 
     def _simulated_passes(
         self, steps: SimulatedSteps, phase: Compute, stacks: Mapping[int, int]

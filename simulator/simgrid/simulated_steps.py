@@ -8,8 +8,6 @@ simulated with tasks only if no failure can fall into it. The failure injector c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import cache, lru_cache, partial
 from math import inf
 from pathlib import Path
@@ -27,12 +25,7 @@ from faultline.simulator.simgrid.breakable_graph import BreakableGraph
 from faultline.simulator.simgrid.errors import SimulationError
 from faultline.simulator.simgrid.graph_runner import GraphRunner
 from faultline.simulator.simgrid.links import narrowed, remaining_shares
-from faultline.simulator.simgrid.placed_job import (
-    MESSAGES,
-    PlacedJob,
-    domains_of_ranks,
-    hosts_of_ranks,
-)
+from faultline.simulator.simgrid.placed_job import domains_of_ranks, hosts_of_ranks
 from faultline.strategies.interface.step_shares import Pipeline
 
 _KEPT = 4
@@ -43,6 +36,12 @@ class SimulatedSteps:
     """Simulates the steps of a job's ranks, on the platform that is loaded.
 
     The `layout` has the GPUs of each component; it is needed if some components are slow.
+
+    Attributes
+    ----------
+    passes_are_known : bool
+        Whether undisturbed passes of this large job need no simulation here: the job's timer has
+        simulated one group of each kind.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -54,7 +53,6 @@ class SimulatedSteps:
         self._teams = lru_cache(maxsize=4 * _KEPT)(
             partial(Teams, step.pattern, domain_of=domains_of_ranks(step.hosts))
         )
-        self._placed = lru_cache(maxsize=_KEPT)(self._evenly_placed)
         self._slow = UNDISTURBED
         self._factors: dict[Rank, float] = {}
         self._common_factor = 1.0
@@ -67,9 +65,11 @@ class SimulatedSteps:
         self._ranks: dict[GraphRunner, dict[Rank, Rank]] = {}
         self._started: list[GraphRunner] = []
         self._breakable: list[BreakableGraph] = []
+        self.passes_are_known = len(step.names) > MOST_RANKS_APART and not step.pattern.hides
         # Built before any actor starts: within an actor, each task costs thread switches.
-        all_groups = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
-        self._runners_of(all_groups, all_groups.members, all_groups.members, alike=True)
+        all_groups = StepShares(tuple(range(step.groups)))
+        if not self.passes_are_known:
+            self._runners_of_groups(all_groups, all_groups.members)
         self._sync_runner(all_groups)
         self._groups_with_tasks: set[int] = set()
         self._interrupted = ""
@@ -169,8 +169,6 @@ class SimulatedSteps:
         factor: float = 1.0,
         at_risk: Collection[int] = (),
         off_s: Mapping[str, float] = MappingProxyType({}),
-        *,
-        alone: bool = False,
     ) -> None:
         """Simulate groups that compute shard types, each `times` times; from within an actor.
 
@@ -178,9 +176,7 @@ class SimulatedSteps:
         gradients that should hide behind the passes may still be in flight: the next phase waits
         for them (`settle`). Otherwise this call waits, because a restart may turn their hosts off.
         Groups `at_risk` may lose hosts meanwhile, or depend on such groups: they stop once they
-        cannot go on. `off_s` is when hosts go off, by their names, in simulated seconds. If the
-        step is `alone`, without other traffic on the links, one group of a large job represents
-        all.
+        cannot go on. `off_s` is when hosts go off, by their names, in simulated seconds.
         """
         if factor != self._common_factor:
             self._common_factor = factor
@@ -191,14 +187,13 @@ class SimulatedSteps:
             teams = self._teams(round_shares)
             running = {group for group, count in times.items() if count > number}
             sound = running.difference(at_risk)
-            alike = alone and self._are_alike(round_shares, times)
-            runners, narrowed_further = self._runners_of(round_shares, running, sound, alike=alike)
+            runners = self._runners_of_groups(round_shares, sound)
             breakable = self._breakable_graphs(teams, running.intersection(at_risk), off_s)
             self.settle()
             for team in teams.teams:
                 if team.group in sound:
                     self._groups_with_tasks |= teams.touched(team)
-            with narrowed(self._link_shares), narrowed_further:
+            with narrowed(self._link_shares):
                 for runner in runners:
                     runner.start()
                 for graph in breakable:
@@ -212,53 +207,6 @@ class SimulatedSteps:
                 for graph in breakable:
                     graph.wait()
             self._breakable = breakable
-
-    def _are_alike(self, shares: StepShares, times: Mapping[int, int]) -> bool:
-        """Return whether all groups do the same, at the same speed, over a sound network."""
-        undisturbed = not (self._link_shares or self._factors or shares.pipelines)
-        return undisturbed and len(set(times.values())) == 1
-
-    def _evenly_placed(self, groups: tuple[int, ...]) -> PlacedJob | None:
-        """Return some groups of a large job on their hosts, if one of them can represent all.
-
-        None if the platform treats them unequally, or if gradients hide: these go from one group to
-        the next.
-        """
-        pattern = self._step.pattern
-        ranks_apart = len(groups) * pattern.context * pattern.pipeline * pattern.tensor
-        if ranks_apart <= MOST_RANKS_APART or pattern.hides:
-            return None
-        hosts = [
-            self._step.hosts[group * pattern.context + place]
-            for group in groups
-            for place in range(pattern.context)
-        ]
-        placed = PlacedJob(hosts, replace(pattern, data=len(hosts), rings=()))
-        return placed if placed.is_even else None
-
-    def _runners_of(
-        self, shares: StepShares, running: Collection[int], sound: Collection[int], *, alike: bool
-    ) -> tuple[list[GraphRunner], AbstractContextManager[None]]:
-        """Return the passes of the sound groups, or of one of them if they are alike.
-
-        In the returned context, a group that represents others has its share of the links among all
-        running groups. So has each group that is not sound, which runs separately.
-        """
-        running_in_order = tuple(sorted(running))
-        placed = self._placed(running_in_order) if alike and sound else None
-        if placed is None:
-            return self._runners_of_groups(shares, sound), nullcontext()
-        first = min(sound)
-        context = self._step.pattern.context
-        simulated = tuple(
-            place * context + replica
-            for place, group in enumerate(running_in_order)
-            if group == first or group not in sound
-            for replica in range(context)
-        )
-        kinds = [kind for kind in MESSAGES if kind != "gradient"]
-        fold = Fold(simulated, tuple(range(self._step.pattern.tensor)))
-        return self._runners_of_groups(shares, (first,)), placed.narrowed(kinds, fold)
 
     def _breakable_graphs(
         self, teams: Teams, groups: Collection[int], off_s: Mapping[str, float]

@@ -6,8 +6,6 @@ refused. The same number is the same case on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,7 +23,6 @@ from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.failure import FACTOR_NEEDED, KINDS, LASTS_NEEDED, Level
-from faultline.simulator.pattern.activity_graph import Fold
 from faultline.simulator.processes import process
 from faultline.simulator.processes.process import SimgridResult
 from faultline.strategies.plugins.registry import all_protections, all_strategies
@@ -184,22 +181,20 @@ _simulate_apart = process.simulate_here
 
 def simulate_job_folded(*args: Any) -> SimgridResult:
     """Simulate a job in this process, however small, as a large one."""
-    from faultline.simulator.simgrid import simulated_steps
+    from faultline.simulator.simgrid import controller, simulated_steps
 
-    stands_for_all: list[bool] = []
+    known: list[bool] = []
 
-    class Watched(simulated_steps.PlacedJob):
-        @contextmanager
-        def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
-            stands_for_all.append(True)
-            with super().narrowed(kinds, fold):
-                yield
+    class Watched(controller.SimgridEngine):
+        def _are_passes_known(self, *asked: Any) -> bool:
+            known.append(super()._are_passes_known(*asked))
+            return known[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulated_steps, "MOST_RANKS_APART", 0)
-        patch.setattr(simulated_steps, "PlacedJob", Watched)
+        patch.setattr(controller, "SimgridEngine", Watched)
         result = _simulate_apart(*args)
-    assert stands_for_all, "every group has computed by itself"
+    assert any(known), "every group has computed by itself"
     return result
 
 
