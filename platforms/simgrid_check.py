@@ -34,9 +34,10 @@ def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> int:
     Raises
     ------
     PlatformError
-        SimGrid rejects the platform, crashes, or takes longer than `timeout_s`.
+        SimGrid rejects the platform, crashes, takes longer than `timeout_s`, or finds no route
+        between zones or from the first GPU to a host.
     """
-    hosts: int = run_in_simgrid(path, {}, timeout_s)["hosts"]
+    hosts: int = run_in_simgrid(path, {"joined": True}, timeout_s)["hosts"]
     return hosts
 
 

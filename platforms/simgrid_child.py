@@ -101,6 +101,19 @@ def _pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield other, name
 
 
+def _check_joined(engine: Any) -> None:
+    """Refuse hosts that the first GPU cannot reach, and zones that cannot reach it."""
+    hosts = sorted((host.name, host.get_properties()) for host in engine.all_hosts)
+    first = next((name for name, own in hosts if _role(name, own, None) == "gpu"), hosts[0][0])
+    zones = [engine.netzone_root]
+    for zone in zones:
+        zones += zone.get_children()
+    back = [zone.all_hosts[0].name for zone in zones if zone.all_hosts]
+    for pair in (*((first, name) for name, _ in hosts), *((name, first) for name in back)):
+        if pair[0] != pair[1] and _route(engine, *pair) is None:
+            raise ValueError(f"no route leads from {pair[0]!r} to {pair[1]!r}: add it")
+
+
 def _route(engine: Any, start: str, end: str) -> list[str] | None:
     """Return the links of a route; None if there is none."""
     links, latency_s = engine.host_by_name(start).route_to(engine.host_by_name(end))
@@ -121,6 +134,8 @@ def main() -> None:
     # Computes the routes, and reports mistakes in them.
     engine.netzone_root.seal()
     result: dict[str, Any] = {"hosts": len(engine.all_hosts)}
+    if task.get("joined"):
+        _check_joined(engine)
     if "describe" in task:
         result |= _description(engine, **task["describe"])
     if "routes" in task:

@@ -15,6 +15,7 @@ from faultline.platforms.simgrid_child import MOST_MEMORY_BYTES
 
 _CONTEXT = ("Backtrace", "(the backtrace", "Configuration change", "Traceback", 'File "', "^", "~")
 _NOISE = re.compile(r"^\[.*?\]\s*(?:\[[^\]]*/(?:CRITICAL|ERROR|INFO)\]\s*)?")
+_RAISED = re.compile(r"[\w.]*(?:Error|Exception): (.*)")
 _REASONS = {
     "No Gateway": "zones are not joined: add a <zoneRoute> with its gateways between them",
     "in an Empty zone": "its hosts have no routes: write a routing other than None",
@@ -52,8 +53,8 @@ def _error_line(errors: str, returncode: int) -> str:
     for known, reason in _REASONS.items():
         if any(known in line for line in messages):
             return reason
-    # The error is the last line of a Python traceback, but the first line of SimGrid's messages.
-    is_traceback = "Traceback (most recent call last)" in errors
     if not messages:
         return f"it ended with status {returncode} and printed nothing"
-    return messages[-1] if is_traceback else messages[0]
+    # A Python traceback ends with the error, which may have further lines.
+    raised = [found[1] for line in messages if (found := _RAISED.match(line))]
+    return raised[-1] if raised else messages[0]

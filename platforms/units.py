@@ -106,6 +106,22 @@ COUNT = Kind(
 )
 """Numbers of things: tokens, GPUs, steps; also shares and other ratios."""
 
+SIMGRID_BANDWIDTH = Kind(
+    "a bandwidth of SimGrid",
+    _scaled({"Bps": _BYTE, "bps": _BIT}, binary=True),
+    (),
+    "50GBps",
+)
+SIMGRID_TIME = Kind(
+    "a time of SimGrid",
+    {unit: size for unit, size in TIME.units.items() if unit in ("ps", "ns", "us", "ms", "s")}
+    | {"m": Fraction(60), "h": Fraction(3600), "d": Fraction(86400), "w": Fraction(604800)},
+    (),
+    "1us",
+)
+SIMGRID_SPEED = Kind("a speed of SimGrid", _scaled({"f": Fraction(1)}, binary=False), (), "989Tf")
+"""Quantities in a platform file; `format_quantity` writes none of them."""
+
 
 def parse_quantity(text: object, kind: Kind, where: str = "", *, in_si: bool = False) -> float:
     """Read a quantity: text with a unit, or the number zero.

@@ -8,60 +8,20 @@ switches. `load_in_simgrid` then loads the file in SimGrid. Files without the pr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.files import read_file
 from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform, gpu_host
-from faultline.platforms.units import exact_number
+from faultline.platforms.units import (
+    SIMGRID_BANDWIDTH,
+    SIMGRID_SPEED,
+    SIMGRID_TIME,
+    parse_quantity,
+)
 from faultline.platforms.xml_tree import Element, check_elements, parse_xml
-
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.S | re.ASCII)
-_SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi")
-
-BANDWIDTH_UNITS = {
-    prefix + unit: size * base**power
-    for unit, size in (("bps", Fraction(1, 8)), ("Bps", Fraction(1)))
-    for base, prefixes in ((1000, _SI), (1024, _BINARY))
-    for power, prefix in enumerate(prefixes)
-}
-TIME_UNITS = {
-    "w": Fraction(604800),
-    "d": Fraction(86400),
-    "h": Fraction(3600),
-    "m": Fraction(60),
-    "s": Fraction(1),
-    "ms": Fraction(1, 10**3),
-    "us": Fraction(1, 10**6),
-    "ns": Fraction(1, 10**9),
-    "ps": Fraction(1, 10**12),
-}
-SPEED_UNITS = {prefix + "f": Fraction(1000**power) for power, prefix in enumerate(_SI)}
-
-
-def parse_simgrid(text: str, units: dict[str, Fraction], example: str, where: str) -> float:
-    """Read a number with one of SimGrid's units; zero needs none."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        raise PlatformError(f"{text!r} is not a number with a unit: write it like {example}", where)
-    number, unit = exact_number(match[1]), match[2]
-    if number is None:
-        raise PlatformError(f"{text!r} is out of range", where)
-    if number < 0:
-        raise PlatformError(f"{text!r} is negative", where)
-    if unit == "" and number == 0:
-        return 0.0
-    if unit not in units:
-        raise PlatformError(
-            f"{text!r} has no unit that SimGrid knows: write it like {example}", where
-        )
-    return float(number * units[unit])
-
 
 _LONGEST_NAME = 200
 _SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
@@ -125,7 +85,6 @@ class _Reader:
         self.root = root
         self.gpus: list[GpuHost] = []
         self.roles: dict[str, str] = {}
-        self.zones: set[str] = set()
         self.switches: list[str] = []
         self.links: dict[str, Link] = {}
         self.lines: dict[tuple[str, str], int] = {}
@@ -161,7 +120,7 @@ class _Reader:
 
     def _declarations(self) -> None:
         for zone in self.root.all("zone"):
-            self.zones.add(self._unique_name(zone))
+            self._unique_name(zone)
         for host in self.root.all("host"):
             self._host(host, self._unique_name(host))
         for router in self.root.all("router"):
@@ -201,7 +160,7 @@ class _Reader:
         role = properties.get(xml_names.ROLE_PROPERTY, name)
         self.roles[name] = role
         text = element.attribute("speed")
-        speed_flop_per_s = parse_simgrid(text, SPEED_UNITS, "989Tf", f"{where}: speed")
+        speed_flop_per_s = parse_quantity(text, SIMGRID_SPEED, f"{where}: speed")
         if role != "gpu":
             return
         self.gpus.append(gpu_host(name, speed_flop_per_s, properties, where))
@@ -209,11 +168,11 @@ class _Reader:
     def _link(self, element: Element, name: str) -> Link:
         where = f"{element.place}: link {name!r}"
         text = element.attribute("bandwidth")
-        bandwidth = parse_simgrid(text, BANDWIDTH_UNITS, "50GBps", f"{where}: bandwidth")
+        bandwidth = parse_quantity(text, SIMGRID_BANDWIDTH, f"{where}: bandwidth")
         if bandwidth == 0:
             raise PlatformError("is zero: nothing would ever arrive", f"{where}: bandwidth")
         latency_text = element.attributes.get("latency", "0")
-        latency_s = parse_simgrid(latency_text, TIME_UNITS, "1us", f"{where}: latency")
+        latency_s = parse_quantity(latency_text, SIMGRID_TIME, f"{where}: latency")
         sharing = element.attributes.get("sharing_policy", "SHARED")
         if sharing not in _SHARING:
             raise PlatformError(
@@ -235,8 +194,7 @@ class _RouteReader:
 
     def __init__(self, declared: _Reader) -> None:
         self.root, self.links = declared.root, declared.links
-        self.hosts, self.zones = set(declared.roles), declared.zones
-        self.points = self.hosts.union(declared.switches)
+        self.hosts = set(declared.roles)
         self.gpus = {gpu.name for gpu in declared.gpus}
         self._edges: dict[str, list[Hop]] = {}
         self._lines: dict[tuple[str, str], int] = {}
@@ -249,7 +207,6 @@ class _RouteReader:
         """
         for zone in self.root.all("zone"):
             self._zone(zone)
-        self._zone_routes()
         at_switches = {
             link
             for name, hops in self._edges.items()
@@ -296,21 +253,6 @@ class _RouteReader:
                 backwards[end].append(start)
         if zone.attributes.get("routing", "").startswith("Dijkstra"):
             self._connected(points, forwards, backwards)
-        else:
-            self._complete(points, forwards, zone)
-
-    def _complete(self, points: Mapping[str, Element], forwards: _Graph, zone: Element) -> None:
-        """Check that each host has a route to each other; with Full, SimGrid composes none."""
-        hosts = [name for name in points if name in self.hosts]
-        for source in hosts:
-            reached = {source, *forwards[source]}
-            missing = next((name for name in hosts if name not in reached), None)
-            if missing is not None:
-                raise PlatformError(
-                    f"zone {zone.attributes['id']!r} has routing Full and no route from "
-                    f"{source!r} to {missing!r}: add it, or write DijkstraCache",
-                    zone.place,
-                )
 
     def _edge(self, source: str, destination: str, cable: tuple[str, ...], route: Element) -> None:
         # Some routers have thousands of cables, so a search in `_edges` would be slow.
@@ -370,18 +312,6 @@ class _RouteReader:
                 if name not in reached:
                     what = message.format(start=start, name=name)
                     raise PlatformError(f"{what}: add the missing <route>", element.place)
-
-    def _zone_routes(self) -> None:
-        ends = {"src": self.zones, "dst": self.zones, "gw_src": self.points, "gw_dst": self.points}
-        for route in self.root.all("zoneRoute"):
-            self._cable(route)
-            for end, known in ends.items():
-                name = route.attribute(end)
-                if name not in known:
-                    raise PlatformError(
-                        f"zoneRoute has an unknown {end} {name!r}{nearest(name, known)}",
-                        route.place,
-                    )
 
 
 def _as_tuples(hops_of: Mapping[str, list[Hop]]) -> _Hops:

@@ -112,7 +112,6 @@ STRANGE: list[tuple[str, str | bytes, str]] = [
     ("digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 5_000}GBps"', 1), "5,004"),
     ("many digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 900}Bps"', 1), "range"),
     ("Vivaldi", TEXT.replace("DijkstraCache", "Vivaldi"), "routing is 'Vivaldi'"),
-    ("Full", TEXT.replace("DijkstraCache", "Full"), "has routing Full and no route from"),
     ("core = 0", TEXT.replace(GPU, f'{GPU} core="0"', 1), "core is '0'"),
     ("long name", TEXT.replace("gpu-000001", "g" * 100_000), "100,000 characters"),
     ("escape", TEXT.replace("gpu-000001", "gpu-&#x9b;31m"), "unprintable characters"),

@@ -70,10 +70,14 @@ def test_the_tracked_examples_are_what_the_writer_writes(
 
 
 BROKEN = [
-    (r'bandwidth="50GBps"', 'bandwidth="50GB/s"', "bandwidth: '50GB/s' has no unit that SimGrid"),
+    (
+        r'bandwidth="50GBps"',
+        'bandwidth="50GB/s"',
+        "bandwidth: '50GB/s' is a bandwidth, not a bandwidth of SimGrid (written like 50GBps)",
+    ),
     (r'bandwidth="50GBps"', 'bandwidth="0Bps"', "bandwidth: is zero: nothing would ever arrive"),
     (r'latency="600ns"', 'latency="-1us"', "latency: '-1us' is negative"),
-    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is not a number with a unit"),
+    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is not a speed of SimGrid: write a number"),
     (
         r'<link_ctn id="nic-000000"',
         '<link_ctn id="nic-00000"',
@@ -84,7 +88,6 @@ BROKEN = [
         'dst="leaf-0"',
         "route names 'leaf-0', which is not a host or router of zone 'fabric'",
     ),
-    (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute has an unknown gw_dst 'control'"),
     (
         r'<link_ctn id="nic-000000" direction="UP" />',
         '<link_ctn id="nic-000000" />',
@@ -146,6 +149,27 @@ def test_a_file_that_is_no_platform(text: str, message: str) -> None:
     with pytest.raises(PlatformError) as caught:
         platform_from_xml(text.encode(), "p.xml")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute gw_dst='control' does"),
+        (r'src="management"', 'src="nowhere"', "zoneRoute src='nowhere' does"),
+        (r"(?s)<zoneRoute.*</zoneRoute>", "", "zones are not joined: add a <zoneRoute>"),
+        (r'routing="DijkstraCache"', 'routing="Full"', "no route leads from 'gpu-000000' to 'gpu-"),
+    ],
+)
+def test_simgrid_finds_routes_that_are_missing(
+    right: str, wrong: str, message: str, small: ClusterSpec, write: Write
+) -> None:
+    path = write(small)
+    edit(path, right, wrong)
+    with pytest.raises(PlatformError) as refused:
+        load_in_simgrid(path)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(f"{path}: SimGrid rejects it: ")
+    assert "\n" not in str(refused.value)
 
 
 def test_what_simgrid_prints_comes_as_one_line(small: ClusterSpec, write: Write) -> None:
