@@ -23,7 +23,7 @@ from faultline.experiments.analysis.job_lives import lives_of
 from faultline.experiments.analysis.learned_job import learned_job
 from faultline.experiments.config.logs.goodput_log import GoodputLog
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.accounting.timeline import Event
 from numpy.typing import NDArray

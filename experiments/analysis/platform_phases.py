@@ -9,7 +9,7 @@ from faultline.experiments.config.cluster import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario, scenario_from
 from faultline.experiments.job.platform_files import platform_file
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec_differences import Difference, platform_differences
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, expm1, inf
-from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import corruptions_per_s, job_layout
 from faultline.experiments.job.job_shape import scheme_of
+from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
@@ -38,9 +38,6 @@ from faultline.strategies.theory.prediction import (
     predict,
 )
 from faultline.strategies.theory.wipe_out import FailureCourse, Predictable
-
-if TYPE_CHECKING:
-    from faultline.experiments.job.resolved_job import ResolvedJob
 
 _LEAST_LOSS = 1e-6
 """Least probability, in closed forms, that a restart loses the state in memory."""
@@ -100,7 +97,7 @@ def _servers_struck(
 class Choice:
     """A scheme with a redundancy and an interval, and its prediction by closed forms."""
 
-    question: ResolvedJob  # The job under this choice; its redundancy and intervals are the choice.
+    resolved: ResolvedJob  # The job under this choice; its redundancy and intervals are the choice.
     # Time to train over that of undisturbed steps; it ranks choices. It is a prediction only if
     # `is_prediction`.
     ratio: float
@@ -116,32 +113,32 @@ class Choice:
     @property
     def scheme(self) -> str:
         """Name of the scheme."""
-        return self.question.scenario.strategy.name
+        return self.resolved.scenario.strategy.name
 
     @property
     def protection(self) -> str:
         """Name of the protection."""
-        return self.question.scenario.protection.name
+        return self.resolved.scenario.protection.name
 
     @property
     def rejoin_when(self) -> Rejoin:
         """The moment at which dropped groups return."""
-        return self.question.scenario.rejoin.when
+        return self.resolved.scenario.rejoin.when
 
     @property
     def returns_groups(self) -> bool:
         """Whether groups return between restarts, which no closed form covers."""
-        return _rejoins(self.question)
+        return _rejoins(self.resolved)
 
     @property
     def redundancy(self) -> int:
         """Redundancy r."""
-        return self.question.redundancy
+        return self.resolved.redundancy
 
     @property
     def interval_steps(self) -> int:
         """Steps between snapshots in memory; between checkpoints if there are no snapshots."""
-        return self.question.snapshot_interval_steps or self.question.interval_steps
+        return self.resolved.snapshot_interval_steps or self.resolved.interval_steps
 
     @property
     def predicted_ratio(self) -> float | None:
@@ -296,6 +293,11 @@ def _choice_by_plain_forms(resolved: ResolvedJob) -> Choice:
         and not scheme.tracks_components
         and not _rejoins(resolved),
     )
+
+
+def predict_job(resolved: ResolvedJob) -> Prediction:
+    """Predict the result of the replay engine; a UserError if there are no closed forms."""
+    return predictions(resolved, [(resolved.redundancy, resolved.kept_every_steps)])[0]
 
 
 def predictions(

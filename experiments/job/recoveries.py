@@ -13,11 +13,8 @@ from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.failure_model import mean_repair_s
 from faultline.experiments.job.platform_files import state_bytes
-from faultline.experiments.job.resolved_job import (
-    ResolvedJob,
-    awaits_repairs,
-    resolve,
-)
+from faultline.experiments.job.resolved_job import ResolvedJob, awaits_repairs
+from faultline.experiments.job.resolving import resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPhase, sent_moves
 from faultline.strategies.interface.errors import StrategyError

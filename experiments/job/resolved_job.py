@@ -1,59 +1,45 @@
-"""A scenario with every unset value filled in, and the job and the scheme that follow."""
+"""A job with every unset value filled in, and what the simulator gets of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, LEAST_COMPUTE_FACTOR, JobTable
-from faultline.experiments.config.tables.recovery import OPEN_PRICES
-from faultline.experiments.job.choices import (
-    at_redundancy,
-    choices_at,
-    predictions,
-    wants_best_period,
-)
 from faultline.experiments.job.disturbances import disturbances, slow_response
 from faultline.experiments.job.durations import (
     MovesOnPlatform,
-    durations_of,
     free_machines_of,
     standbys_of,
 )
 from faultline.experiments.job.failure_model import (
-    failure_model,
     job_layout,
     mean_machine_life_s,
     mean_repair_s,
     reactions_of,
-    stated_mtbf_s,
 )
-from faultline.experiments.job.job_shape import job_shape, scheme_of
+from faultline.experiments.job.job_shape import scheme_of
 from faultline.experiments.job.platform_files import (
-    check_platform,
     is_as_generated,
     reduces_on_network,
-    state_bytes,
 )
-from faultline.experiments.job.protected import Protected, protect
+from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.step_times import (
     jitter_of_passes,
     step_times,
 )
-from faultline.experiments.job.workload import Source, Workload, workload_of
+from faultline.experiments.job.workload import Source, Workload
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.random_streams import Purpose, stream
-from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.job.job import Job, Rules
 from faultline.simulator.job.work import Work
-from faultline.strategies.interface.recovery import RESTART, SHRINK, Recovery
+from faultline.strategies.interface.recovery import RESTART, Recovery
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.protection.checkpoint_policies import (
@@ -63,7 +49,7 @@ from faultline.strategies.protection.checkpoint_policies import (
     Never,
 )
 from faultline.strategies.theory.checkpoint_period import Costs
-from faultline.strategies.theory.prediction import Prediction, largest_of_normals
+from faultline.strategies.theory.prediction import largest_of_normals
 
 if TYPE_CHECKING:
     from faultline.simulator.job.durations import StepTime
@@ -141,7 +127,7 @@ class ResolvedJob:
     @property
     def restart_s(self) -> float:
         """Time of a restart without loading, in seconds, with the mean wait for a repair."""
-        needed = _restart_of(self.scenario)
+        needed = restart_of(self.scenario)
         return restart_with_repairs_s(self.scenario, self.durations, self.failures, needed)
 
     def costs(self) -> Costs:
@@ -166,10 +152,6 @@ class ResolvedJob:
         if self.protected.protection.peers is None:
             return self.interval_steps
         return self.snapshot_interval_steps or 1
-
-    def predict(self) -> Prediction:
-        """Predict the result of the replay engine; a UserError if there are no closed forms."""
-        return predictions(self, [(self.redundancy, self.kept_every_steps)])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return the job with another number of steps and limit of simulated time."""
@@ -257,83 +239,6 @@ class ResolvedJob:
             yield float(drawn.exponential(mean_s))
 
 
-def resolve(
-    scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
-) -> ResolvedJob:
-    """Fill in the open keys of a scenario; the parameters are those of `open_job`.
-
-    Redundancy and intervals are the first of `choices_at`, as in a plan.
-    """
-    resolved, redundancies = open_job(scenario, known, failures)
-    if len(redundancies) == 1 and not wants_best_period(resolved):
-        return at_redundancy(resolved, redundancies[0])
-    return choices_at(resolved, redundancies)[0].question
-
-
-def resolve_runnable(scenario: Scenario) -> ResolvedJob:
-    """Fill in the open keys of a scenario, and refuse one that cannot be simulated."""
-    resolved = resolve(scenario)
-    resolved.strategy()
-    resolved.job(seed=0)
-    return resolved
-
-
-def open_job(
-    scenario: Scenario,
-    known: Durations | None = None,
-    failures: FailureModel | None = None,
-    workload: Workload | None = None,
-) -> tuple[ResolvedJob, Sequence[int]]:
-    """Return a job without its redundancy and intervals, and the redundancies to choose from.
-
-    The job has the first redundancy and interval 1; `choices.at_redundancy` changes them. `known`
-    is the result of `durations_of` for a scenario with equal durations, and `workload` that of
-    `workload_of`; they are not measured again. `failures` replace those of the scenario.
-    """
-    check_platform(scenario)
-    workload = workload or workload_of(scenario)
-    durations = known or durations_of(scenario, workload)
-    failures = failures or failure_model(scenario)
-    _check_possible(scenario, durations, failures)
-    stated, scheme = scenario.strategy.redundancy, strategy_class(scenario.strategy.name)
-    redundancies: Sequence[int] = [stated] if stated else ()
-    if not redundancies:
-        redundancies = scheme.redundancies(scenario.job.groups, scenario.strategy.options())
-    protected = protect(scenario, durations, workload.compute_s)
-    resolved = ResolvedJob(scenario, redundancies[0], 1, workload, durations, protected, failures)
-    return resolved, redundancies
-
-
-def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:
-    """Raise a UserError if restarts would never end, or the watchdog fires without a failure."""
-    restart_s = durations.restart_s(_restart_of(scenario))
-    shrinking_s = durations.recovery.duration_s(SHRINK)
-    repair_s = restart_s + durations.load_s + shrinking_s
-    table = scenario.failures
-    named = "failures.mtbf_s"
-    if table.model == "trace" or (table.model == "mix" and table.rate == "model"):
-        named = f"the {table.process}'s mean time between failures"
-    if repair_s > 1e6 * failures.mtbf_s:
-        raise UserError(
-            f"{named} = {failures.mtbf_s:g}: a restart of {repair_s:g} s has more than a million "
-            "failures; raise it, or shorten the restart"
-        )
-    if scenario.restart.failure_during == "begins-anew":
-        unharmed = failures.survival(restart_s)
-        if unharmed < 1e-3:
-            raise UserError(
-                f"{named} = {failures.mtbf_s:g}: the probability of a restart of {restart_s:g} s "
-                f"without another failure is only {unharmed:.1g}; "
-                'raise it, or set restart.failure_during = "absorbed"'
-            )
-    all_reduce_s = durations.all_reduce_s(scenario.job.groups)
-    if scenario.detection.mode == "watchdog" and scenario.detection.watchdog_s <= all_reduce_s:
-        raise UserError(
-            f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a healthy "
-            f"all-reduce, which takes {all_reduce_s:g} s; use more than that"
-        )
-
-
 def undisturbed_step_s(
     job: JobTable, compute_s: float, durations: Durations, jitter: float | None = None
 ) -> float:
@@ -372,7 +277,8 @@ def restart_with_repairs_s(
     return alone_s + mean_repair_s(scenario, failures)
 
 
-def _restart_of(scenario: Scenario) -> Recovery:
+def restart_of(scenario: Scenario) -> Recovery:
+    """Return what a restart of a scenario's scheme needs."""
     return strategy_class(scenario.strategy.name).restart_recovery()
 
 
@@ -381,49 +287,3 @@ def _rules() -> dict[str, KeyPath]:
     """Return the key of each rule."""
     rules = {path: key.rule for path, key in schema_keys(Scenario).items()}
     return {rule: path for path, rule in rules.items() if rule is not None}
-
-
-def filled_in(resolved: ResolvedJob) -> Scenario:
-    """Return an equivalent scenario with every value stated."""
-    scenario = resolved.scenario
-    tables = scenario.model_dump()
-    tables["strategy"]["redundancy"] = resolved.redundancy
-    tables["checkpoint"]["interval_steps"] = resolved.interval_steps
-    if resolved.workload.source == "measured" and resolved.step is None:
-        # A stated compute time would lose the parts of a simulated step.
-        tables["times"]["compute_s"] = resolved.compute_s
-    shape = job_shape(scenario)
-    tables["model"] |= {
-        "stages_that_fit": shape.stages_that_fit or shape.stages,
-        "least_stages": shape.least_stages,
-        "least_tensor": shape.least_tensor,
-    }
-    tables["recovery"] |= {name: scenario.recovery.price(name) for name in OPEN_PRICES}
-    tables["recovery"]["free_machines"] = free_machines_of(scenario)
-    if not scenario.measured.all_reduce:
-        groups = scenario.job.groups
-        tables["times"]["all_reduce_s"] = resolved.durations.all_reduce_s(groups)
-    if scenario.rejoin.when == "at-checkpoint":
-        tables["times"]["rejoin_s"] = resolved.durations.recovery.stated_s.get("rejoin")
-    if resolved.snapshot_interval_steps:
-        tables["protection"]["interval_steps"] = resolved.snapshot_interval_steps
-    tables["protection"]["state_bytes"] = state_bytes(scenario)
-    tables["failures"] |= _failures_filled_in(resolved)
-    return Scenario.model_validate(tables)
-
-
-def _failures_filled_in(resolved: ResolvedJob) -> dict[str, object]:
-    """Return the open keys of ``[failures]`` with their values."""
-    scenario, table = resolved.scenario, resolved.scenario.failures
-    layout = job_layout(scenario)
-    filled: dict[str, object] = {"gpus_per_host": layout.gpus_per_host}
-    if table.model == "independent" or (table.model == "mix" and table.rate == "mtbf"):
-        filled["mtbf_s"] = stated_mtbf_s(scenario)
-    if table.model != "independent":
-        filled["gpus_per_domain"] = layout.gpus_per_domain
-        filled["gpus_per_switch"] = layout.gpus_per_switch
-    if table.model == "mix":
-        filled["mix"] = table.mix or "llama3"
-    if isinstance(resolved.failures, Trace):
-        filled["trace_span_s"] = resolved.failures.span_s
-    return filled

@@ -13,7 +13,9 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
 from faultline.experiments.config.uncertain import TABLE
-from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve_runnable
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve_runnable
+from faultline.experiments.job.stated_job import filled_in
 from pydantic import BaseModel
 from tomlkit.items import KeyType, SingleKey, Table
 
@@ -40,7 +42,7 @@ class ResolvedKey:
 class ResolvedScenario:
     """A scenario with every value filled in."""
 
-    question: ResolvedJob  # The scenario, with the values found for its open keys.
+    resolved: ResolvedJob  # The scenario, with the values found for its open keys.
     scenario: Scenario  # The same with every value stated: it gives the same records.
     keys: dict[KeyPath, ResolvedKey]  # Every key by its path, in the order of the schema.
 

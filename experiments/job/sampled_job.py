@@ -15,7 +15,8 @@ from faultline.experiments.config.priors import UncertainKey
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.uncertain import Prior
 from faultline.experiments.job.durations import recovery_prices
-from faultline.experiments.job.resolved_job import ResolvedJob, open_job
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import open_job
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]

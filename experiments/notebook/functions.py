@@ -347,7 +347,7 @@ class Job:
     @cached_property
     def resolved(self) -> ResolvedJob:
         """The job with every value filled in."""
-        from faultline.experiments.job.resolved_job import resolve
+        from faultline.experiments.job.resolving import resolve
 
         return resolve(self.scenario)
 

@@ -201,20 +201,20 @@ def _choice_text(line: Line) -> str:
 
 def interval_text(choice: Choice) -> str:
     """Return how often a choice saves the state."""
-    if choice.question.scenario.checkpoint.policy == "dynamic":
+    if choice.resolved.scenario.checkpoint.policy == "dynamic":
         return "checkpoints by the dynamic policy"
-    every = choice.question.kept_every_steps
+    every = choice.resolved.kept_every_steps
     steps = "step" if every == 1 else f"{every:,} steps"
-    if choice.question.snapshot_interval_steps:
+    if choice.resolved.snapshot_interval_steps:
         return f"a snapshot every {steps}"
-    if choice.question.protected.protection.peers is not None:
+    if choice.resolved.protected.protection.peers is not None:
         return "a checkpoint after a failure"
     return f"a checkpoint every {steps}"
 
 
 def return_text(choice: Choice) -> str:
     """Return when dropped groups return; empty for a scheme that drops none."""
-    scheme = choice.question.strategy()
+    scheme = choice.resolved.strategy()
     if scheme.tracks_components or scheme.masked_failures() <= 1.0:
         return ""
     return f"groups return {choice.rejoin_when.replace('-', ' a ')}"
@@ -264,11 +264,11 @@ def _line(plan: RankedPlan, line: Line, price_per_gpu_hour: float | None) -> dic
     off, predicted = line.may_be_off(), choice.predicted_ratio
     if off is None and not choice.rough and predicted is not None:
         off = plan.largest_error()
-    question = choice.question
+    resolved = choice.resolved
     return {
         **choice_data(choice),
-        "checkpoint_interval_s": question.interval_steps * step_s,
-        "snapshot_interval_s": question.snapshot_interval_steps * step_s,
+        "checkpoint_interval_s": resolved.interval_steps * step_s,
+        "snapshot_interval_s": resolved.snapshot_interval_steps * step_s,
         "best_of_scheme": line.is_best,
         "rough": choice.rough,
         "predicted": None
@@ -291,8 +291,8 @@ def choice_data(choice: Choice) -> dict[str, Any]:
         "protection": choice.protection,
         "redundancy": choice.redundancy,
         "rejoin_when": choice.rejoin_when,
-        "checkpoint_interval_steps": choice.question.interval_steps,
-        "snapshot_interval_steps": choice.question.snapshot_interval_steps,
+        "checkpoint_interval_steps": choice.resolved.interval_steps,
+        "snapshot_interval_steps": choice.resolved.snapshot_interval_steps,
     }
 
 

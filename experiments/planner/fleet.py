@@ -233,17 +233,17 @@ def _simulated(
 ) -> list[list[FleetOutcome]]:
     """Return the outcome of each choice at each split."""
     flat = [choice for at_split in choices for choice in at_split]
-    questions = [choice.question for choice in flat]
-    length = steps or steps_needed(questions[0])
+    resolved_jobs = [choice.resolved for choice in flat]
+    length = steps or steps_needed(resolved_jobs[0])
     limit_s = _GIVE_UP * length * whole.ideal_step_s
     pairs = [(place, seed) for place in range(len(flat)) for seed in seeds]
-    records = iter(simulate_pairs(questions, pairs, length, limit_s, on_done))
+    records = iter(simulate_pairs(resolved_jobs, pairs, length, limit_s, on_done))
     outcomes = []
     for at_split in choices:
         found = []
         for choice in at_split:
             runs = [next(records) for _ in seeds]
-            groups = choice.question.scenario.job.groups / whole.scenario.job.groups
+            groups = choice.resolved.scenario.job.groups / whole.scenario.job.groups
             shares = [
                 groups * run["completed_steps"] * whole.ideal_step_s / run["time_s"] for run in runs
             ]

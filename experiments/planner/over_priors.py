@@ -123,7 +123,7 @@ def simulate_over_priors(
     situation, keys = plan.situation, tuple(priors_of(plan.situation.scenario))
     schemes = [lines[0].choice.scheme for lines in rivals]
     design = design_by_name(quantiles_of(keys, schemes, situation.mtbf_s), samples, seed)
-    steps = simulated_steps(rivals[0][0].choice.question)
+    steps = simulated_steps(rivals[0][0].choice.resolved)
     first, *others = tuned_schemes(situation, rivals, design)
     choices = best_of_protections([first], design, steps, on_done)
     ratios = simulated_ratios(choices, design, steps, SEEDS, 0, on_done)
@@ -159,8 +159,8 @@ def is_behind(choice: Choice, first: Floats) -> bool:
     first : ndarray of float
         Simulated ratios of the first scheme.
     """
-    question = choice.question
-    least = question.strategy().step_s(question.costs()) / question.ideal_step_s
+    resolved = choice.resolved
+    least = resolved.strategy().step_s(resolved.costs()) / resolved.ideal_step_s
     return bool((first < least).all())
 
 
@@ -234,9 +234,9 @@ def tune(choices: Sequence[Choice], design: Design) -> Choice:
         The samples.
     """
     settings = [
-        at_complete_snapshots(choice.question, max(1, round(factor * choice.interval_steps)))
+        at_complete_snapshots(choice.resolved, max(1, round(factor * choice.interval_steps)))
         for choice in choices
-        for factor in (INTERVAL_FACTORS if _interval_is_open(choice.question) else (1.0,))
+        for factor in (INTERVAL_FACTORS if _interval_is_open(choice.resolved) else (1.0,))
     ]
     samples = min(_TUNING_SAMPLES, len(design))
     costs = [_predicted(settings, design.sample(sample)) for sample in range(samples)]
@@ -244,9 +244,9 @@ def tune(choices: Sequence[Choice], design: Design) -> Choice:
     return choices_for(best, [best])[0]
 
 
-def _interval_is_open(question: ResolvedJob) -> bool:
-    scenario = question.scenario
-    if question.snapshot_interval_steps:
+def _interval_is_open(resolved: ResolvedJob) -> bool:
+    scenario = resolved.scenario
+    if resolved.snapshot_interval_steps:
         return scenario.protection.interval_steps is None
     return scenario.checkpoint.interval_steps is None and scenario.checkpoint.policy == "fixed"
 
@@ -261,10 +261,10 @@ def _predicted(settings: Sequence[ResolvedJob], sample: Mapping[str, float]) -> 
     return [min(choice.ratio, GIVE_UP) for choice in predicted]
 
 
-def simulated_steps(question: ResolvedJob) -> int:
+def simulated_steps(resolved: ResolvedJob) -> int:
     """Return the steps of a simulated job: enough for about 100 failures at the point values."""
-    wanted = _FAILURES_WANTED * question.failures.mtbf_s / question.ideal_step_s
-    return max(1, min(question.scenario.job.steps, round(wanted), _MOST_STEPS))
+    wanted = _FAILURES_WANTED * resolved.failures.mtbf_s / resolved.ideal_step_s
+    return max(1, min(resolved.scenario.job.steps, round(wanted), _MOST_STEPS))
 
 
 def simulated_ratios(
@@ -299,10 +299,10 @@ def simulated_ratios(
     for row, choice in enumerate(choices):
         for sample in range(len(design)):
             try:
-                job = at_sample(choice.question, design.sample(sample))
+                job = at_sample(choice.resolved, design.sample(sample))
             except UserError:
                 continue
-            short = job.shortened(steps, GIVE_UP * steps * choice.question.ideal_step_s)
+            short = job.shortened(steps, GIVE_UP * steps * choice.resolved.ideal_step_s)
             for run in range(seeds):
                 tasks.append(Point.of(short, first_seed + seeds * sample + run))
                 places.append((row, sample, run))

@@ -84,7 +84,7 @@ def apart_text(over: OverPriors) -> str:
 
     It is empty if all are within the 80 % ranges.
     """
-    scenario, apart = over.choices[0].question.scenario, []
+    scenario, apart = over.choices[0].resolved.scenario, []
     for key in over.keys:
         low, high = key.prior.quantile(np.array(BAND)).tolist()
         value = 1.0 if key.times else value_in_force(scenario, path_of(key.dotted))
@@ -101,7 +101,7 @@ def apart_text(over: OverPriors) -> str:
 
 def given_text(over: OverPriors) -> str:
     """Return a line with the facts that the scenario takes as given, by their keys."""
-    scenario = over.choices[0].question.scenario
+    scenario = over.choices[0].resolved.scenario
     facts = [
         f"{dotted} = {written(value)}"
         for dotted in _GIVEN

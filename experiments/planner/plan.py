@@ -248,8 +248,8 @@ def make_plan(
     if to_verify:
         if on_chosen is not None:
             on_chosen(len(to_verify))
-        questions = [choice.question for choice in to_verify]
-        results = verify(questions, seeds, steps or steps_needed(questions[0]), on_done)
+        resolved_jobs = [choice.resolved for choice in to_verify]
+        results = verify(resolved_jobs, seeds, steps or steps_needed(resolved_jobs[0]), on_done)
     factors = factors_to_all_seeds([result.ratios for result in results])
     lines = [
         Line(choice, result, place < len(bests), factor)

@@ -180,8 +180,8 @@ def _counted(number: float, in_millions: bool) -> str:
 
 
 def _every(line: Line) -> str:
-    question = line.choice.question
-    if question.protected.protection.peers and not question.snapshot_interval_steps:
+    resolved = line.choice.resolved
+    if resolved.protected.protection.peers and not resolved.snapshot_interval_steps:
         return "after a failure"
     steps = line.choice.interval_steps
     return steps_text(steps, steps * line.step_s)

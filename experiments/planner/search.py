@@ -179,8 +179,8 @@ def optimise_schemes(
     found = []
     for line in plan.bests_of_schemes():
         choices = choices_like(plan.situation, line.choice)
-        job_steps = steps or steps_needed(line.choice.question)
-        objective = simulated_objective(line.choice.question, job_steps, on_done)
+        job_steps = steps or steps_needed(line.choice.resolved)
+        objective = simulated_objective(line.choice.resolved, job_steps, on_done)
         intervals = {choice.redundancy: choice.interval_steps for choice in choices}
         optimum = optimise(objective, point_of(line.choice), intervals)
         found.append(Optimised(line.choice.scheme, line.choice.protection, optimum, job_steps))
@@ -193,10 +193,10 @@ def point_of(choice: Choice) -> OperatingPoint:
 
 
 def simulated_objective(
-    question: ResolvedJob, steps: int, on_done: Callable[[], None] | None = None
+    resolved: ResolvedJob, steps: int, on_done: Callable[[], None] | None = None
 ) -> Objective:
     """Return the time-to-train ratio of simulated jobs as a function of point and seed."""
-    short = question.shortened(steps)
+    short = resolved.shortened(steps)
 
     def ratios(pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
         tasks = [Point.of(_at(short, point), seed) for point, seed in pairs]
@@ -205,5 +205,5 @@ def simulated_objective(
     return ratios
 
 
-def _at(question: ResolvedJob, point: OperatingPoint) -> ResolvedJob:
-    return at_interval(replace(question, redundancy=point.redundancy), point.interval_steps)
+def _at(resolved: ResolvedJob, point: OperatingPoint) -> ResolvedJob:
+    return at_interval(replace(resolved, redundancy=point.redundancy), point.interval_steps)

@@ -27,11 +27,8 @@ from faultline.experiments.job.failure_model import (
 )
 from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
 from faultline.experiments.job.replacements import machines_text
-from faultline.experiments.job.resolved_job import (
-    open_job,
-    restart_with_repairs_s,
-    undisturbed_step_s,
-)
+from faultline.experiments.job.resolved_job import restart_with_repairs_s, undisturbed_step_s
+from faultline.experiments.job.resolving import open_job
 from faultline.experiments.job.step_times import (
     jitter_of_passes,
 )
@@ -159,7 +156,7 @@ def choices_of(
     scenario = situation.scenario_of(scheme, protection, rejoin_when)
     opened = open_job(scenario, situation.durations, workload=situation.workload)
     choices = choices_at(*opened)
-    choices[0].question.strategy()
+    choices[0].resolved.strategy()
     return choices
 
 

@@ -84,19 +84,19 @@ class Simulated:
         return sum(self.recovering_s) / events if events else None
 
 
-def steps_needed(question: ResolvedJob) -> int:
+def steps_needed(resolved: ResolvedJob) -> int:
     """Return the number of steps of the simulated job, the same for all choices.
 
     Enough for about 1,000 failures at the pace of an undisturbed job, at most the whole job. All
     choices thus have the same failures, and the comparison of two does not depend on a third.
     """
-    wanted = FAILURES_WANTED * question.failures.mtbf_s / question.ideal_step_s
-    whole = question.scenario.job.steps
+    wanted = FAILURES_WANTED * resolved.failures.mtbf_s / resolved.ideal_step_s
+    whole = resolved.scenario.job.steps
     return max(1, min(whole, ceil(min(wanted, whole))))
 
 
 def simulate_pairs(
-    questions: Sequence[ResolvedJob],
+    resolved_jobs: Sequence[ResolvedJob],
     pairs: Sequence[tuple[int, int]],
     steps: int,
     limit_s: float | None = None,
@@ -106,7 +106,9 @@ def simulate_pairs(
 
     A job is stopped after `limit_s` seconds of simulated time; `on_done` is called after each.
     """
-    short = {place: questions[place].shortened(steps, limit_s) for place in {p for p, _ in pairs}}
+    short = {
+        place: resolved_jobs[place].shortened(steps, limit_s) for place in {p for p, _ in pairs}
+    }
     return run_points([Point.of(short[place], seed) for place, seed in pairs], on_done)
 
 
@@ -150,7 +152,7 @@ def run_points(tasks: Sequence[Point], on_done: Callable[[], None] | None = None
 
 
 def verify(
-    questions: Sequence[ResolvedJob],
+    resolved_jobs: Sequence[ResolvedJob],
     seeds: Sequence[int],
     steps: int,
     on_done: Callable[[], None] | None = None,
@@ -160,8 +162,8 @@ def verify(
     Every choice that is not stopped gets all seeds. Undecided ones get more, up to `MOST_SEEDS`;
     a single seed cannot tell which those are. `on_done` is called after each run.
     """
-    ideal_s = steps * questions[0].ideal_step_s
-    failures = ideal_s / questions[0].failures.mtbf_s
+    ideal_s = steps * resolved_jobs[0].ideal_step_s
+    failures = ideal_s / resolved_jobs[0].failures.mtbf_s
     hopeless = HOPELESS if failures >= TELLING_FAILURES else HOPELESS_OF_FEW
     most_seeds = max(MOST_SEEDS, len(seeds)) if len(seeds) > 1 else 1
     more = range(max(seeds) + 1, max(seeds) + 1 + most_seeds - len(seeds))
@@ -169,10 +171,10 @@ def verify(
     def simulate(pairs: Sequence[tuple[int, int]], best: float) -> list[Record]:
         is_limited = isfinite(best) and all(seed == seeds[0] for _, seed in pairs)
         limit_s = hopeless * best * ideal_s if is_limited else None
-        return simulate_pairs(questions, pairs, steps, limit_s, on_done)
+        return simulate_pairs(resolved_jobs, pairs, steps, limit_s, on_done)
 
     rules = RaceRules(len(seeds), most_seeds, hopeless, indifference=INDIFFERENCE)
-    heats = [[0], range(1, len(questions))]
+    heats = [[0], range(1, len(resolved_jobs))]
     outcome = race(heats, simulate, _ratio, [*seeds, *more], rules)
     # Without a limit of time, a job that has no ratio gave up by itself.
     are_limited = isfinite(_ratio(outcome.runs[0][0]))

@@ -20,7 +20,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import platform_file
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.step_times import simulated_traffic
 from faultline.experiments.streams import print_text
 from faultline.platforms.preset_library import load_preset
@@ -447,8 +447,8 @@ def _check_events(
     counts: Counter[str],
 ) -> None:
     """Run a job on both engines, and require equal events, with times within a tolerance."""
-    question, path = resolve(scenario), platform_file(scenario)
-    job, with_ranks = question.job(seed), question.step is not None
+    resolved, path = resolve(scenario), platform_file(scenario)
+    job, with_ranks = resolved.job(seed), resolved.step is not None
     replayed, events = _replayed(job, build())
     traffic = simulated_traffic(scenario, path)
     where = f"scheme {build().name!r}, seed {seed}{', job with a model' if with_ranks else ''}"
@@ -459,7 +459,7 @@ def _check_events(
     except SimulationError as error:
         raise SchemeError(f"{where}: {error}") from error
     _check_booked(where, replayed, events, scenario.job.steps)
-    trained_s = replayed.completed_batches * question.ideal_step_s
+    trained_s = replayed.completed_batches * resolved.ideal_step_s
     message = f"trains for {trained_s:.1f} s of {replayed.now_s:.1f} s: goodput is above 100 %"
     _require(trained_s <= replayed.now_s * (1 + _TOLERANCE), where, message)
     _compare(where, replayed, events, simulated.progress, simulated.events, tolerance)

@@ -17,7 +17,8 @@ from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import check_platform
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
 from faultline.simulator.job.durations import Durations
@@ -92,12 +93,12 @@ class Point:
     # Columns before those of the record, such as the place in a study's grid.
     labels: Labels = ()
     # The resolved scenario if the caller has it; otherwise the run resolves it.
-    question: ResolvedJob | None = None
+    resolved: ResolvedJob | None = None
 
     @classmethod
-    def of(cls, question: ResolvedJob, seed: int, labels: Labels = ()) -> Point:
+    def of(cls, resolved: ResolvedJob, seed: int, labels: Labels = ()) -> Point:
         """Return the point of a resolved scenario."""
-        return cls(question.scenario, seed, labels=labels, question=question)
+        return cls(resolved.scenario, seed, labels=labels, resolved=resolved)
 
     @property
     def source(self) -> str:
@@ -107,11 +108,11 @@ class Point:
     def key(self) -> str:
         """Return the name of this run: a digest of all its inputs except the code."""
         name = name_run(stated_hash(self.scenario), self.seed, self.engine)
-        resolved = self.question
+        resolved = self.resolved
         if resolved is None:
             return name
         # The scenario names the protection, so only its numbers are added.
-        kept = (resolved.protected.times, resolved.snapshot_interval_steps)
+        kept = (resolved.protected.times, resolved.snapshot_interval_steps, resolved.compute_s)
         return _digest(
             name, resolved.redundancy, resolved.interval_steps, resolved.durations, *kept
         )
@@ -122,19 +123,19 @@ class Point:
         Nothing happens if the scenario is not resolved yet, as that may take simulations. The run
         reports errors.
         """
-        if self.question is not None:
+        if self.resolved is not None:
             with suppress(*EXPLAINED):
-                self.question.job(self.seed)
-                self.question.read_ahead()
+                self.resolved.job(self.seed)
+                self.resolved.read_ahead()
 
     def simulate(self, known: KnownDurations) -> RunOutcome:
         """Execute the run in this process."""
-        if self.question is not None:
-            return RunOutcome(run(self.question, self.seed, self.engine))
+        if self.resolved is not None:
+            return RunOutcome(run(self.resolved, self.seed, self.engine))
         durations = known.of(self.scenario)
-        question = resolve(self.scenario, durations)
-        record = run(question, self.seed, self.engine)
-        learned = (self.scenario, question.durations) if durations is None else None
+        resolved = resolve(self.scenario, durations)
+        record = run(resolved, self.seed, self.engine)
+        learned = (self.scenario, resolved.durations) if durations is None else None
         return RunOutcome(record, learned=learned)
 
 

@@ -10,7 +10,9 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailureKindsTable
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
-from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
+from faultline.experiments.job.stated_job import filled_in
 from faultline.experiments.job.step_times import simulated_traffic
 from faultline.experiments.runs.record import Record, SimulatedRun, record_of
 from faultline.platforms.files import read_file
@@ -52,10 +54,10 @@ def run(
         Whether steps are events, too: without them, runs are several times as fast (replay
         engine only).
     """
-    question = resolve(job) if isinstance(job, Scenario) else job
+    resolved = resolve(job) if isinstance(job, Scenario) else job
     if engine == "replay":
-        seeded = question.job(seed)
-        strategy = question.strategy()
+        seeded = resolved.job(seed)
+        strategy = resolved.strategy()
         training = Training(
             seeded,
             strategy,
@@ -66,32 +68,32 @@ def run(
         simulate(training, ReplayEngine(seeded))
         progress = training.progress
     else:
-        result = simulate_on_simgrid(question, seed, events=record_event is not None)
+        result = simulate_on_simgrid(resolved, seed, events=record_event is not None)
         progress = result.progress
         if record_event is not None:
             for event in result.events:
                 record_event(event)
-    return record_of(SimulatedRun(question, progress, seed, engine, scenario_hash(question)))
+    return record_of(SimulatedRun(resolved, progress, seed, engine, scenario_hash(resolved)))
 
 
-def simulate_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
+def simulate_on_simgrid(resolved: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
     """Simulate a resolved job on SimGrid."""
     from faultline.simulator.processes.process import run_on_simgrid
 
-    beside = question.protected.overlapped
-    path = beside.platform if beside else platform_file(question.scenario)
-    traffic = simulated_traffic(question.scenario, path, beside.flows if beside else ())
-    job, strategy = question.job(seed), question.strategy()
+    beside = resolved.protected.overlapped
+    path = beside.platform if beside else platform_file(resolved.scenario)
+    traffic = simulated_traffic(resolved.scenario, path, beside.flows if beside else ())
+    job, strategy = resolved.job(seed), resolved.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events)
 
 
-def scenario_hash(question: ResolvedJob) -> str:
+def scenario_hash(resolved: ResolvedJob) -> str:
     """Return a short digest of a resolved scenario without its name and description.
 
     Open keys count by their resolved values: the output of ``scenario show`` has the same digest.
     """
-    scenario = filled_in(question)
+    scenario = filled_in(resolved)
     paths: dict[str, set[str]] = {}
     if scenario.platform.file not in preset_names():
         paths["platform"] = {"file"}

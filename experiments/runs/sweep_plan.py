@@ -19,7 +19,7 @@ from faultline.experiments.config.scenario_file import read_source, scenario_fro
 from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import check_platform
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.execution import line_printer, progress_of_runs
 from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run

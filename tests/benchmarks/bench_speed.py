@@ -18,7 +18,7 @@ from faultline.experiments.config.grid import grid_from
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import usual_figures
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import cores

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.plugins.scheme_package import write_scheme_package
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Move
@@ -83,7 +83,7 @@ def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
         *("protection.name=reft", *SNAPSHOT_SETTINGS, "times.snapshot_copy_s=2"),
     ]
     scenario = load_scenario("spare-sound", settings)
-    question = resolve(scenario)
+    resolved = resolve(scenario)
     protection = script("whole_copies").WholeCopies(
         protected_job(scenario, compute_s=1.0), StrategyOptions()
     )
@@ -91,9 +91,9 @@ def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
     assert protection.recovery(range(0, 48, 2)) is None
     assert protection.recovery(range(2, 48)) == "peers"
 
-    question = replace(question, protected=replace(question.protected, protection=protection))
-    job = question.job(seed=0)
+    resolved = replace(resolved, protected=replace(resolved.protected, protection=protection))
+    job = resolved.job(seed=0)
     assert job.work.tiers[0].stall_s == 2.0
-    progress = replayed(job, question.strategy())
+    progress = replayed(job, resolved.strategy())
     assert progress.completed_steps == 60
     assert progress.restarts_from_memory > 0

@@ -17,7 +17,8 @@ from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
@@ -142,16 +143,16 @@ def simulate(asked: tuple[int, str]) -> BothRuns:
     """Run the case of a number, whose files go into a folder, with seed 0 on both engines."""
     number, folder = asked
     try:
-        question = resolve(drawn(number).scenario(Path(folder)))
-        bound = bound_of(question)
+        resolved = resolve(drawn(number).scenario(Path(folder)))
+        bound = bound_of(resolved)
     except EXPLAINED as refusal:
         return BothRuns(str(refusal), str(refusal))
-    return BothRuns(_record(question, "replay"), _record(question, "simgrid"), bound)
+    return BothRuns(_record(resolved, "replay"), _record(resolved, "simgrid"), bound)
 
 
-def _record(question: ResolvedJob, engine: EngineName) -> Record | str:
+def _record(resolved: ResolvedJob, engine: EngineName) -> Record | str:
     try:
-        return run(question, 0, engine)
+        return run(resolved, 0, engine)
     except EXPLAINED as refusal:
         return str(refusal)
 

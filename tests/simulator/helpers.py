@@ -217,9 +217,9 @@ def alike(
     return replayed
 
 
-def bound_of(question: ResolvedJob) -> float:
+def bound_of(resolved: ResolvedJob) -> float:
     """Return by how much the engines may differ in a job: the rule of docs/validation.md."""
-    work = question.job(0).work
+    work = resolved.job(0).work
     return SHARED if work.writes or work.gradients_hide else EXACT
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Limits, Request, RunCall, RunOutcome
 from faultline.experiments.runs.single_run import run

@@ -14,7 +14,8 @@ from faultline.experiments.analysis.intervals import mean_over_seeds, paired_dif
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape
-from faultline.experiments.job.resolved_job import ResolvedJob, open_job
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import open_job
 from faultline.experiments.job.sampled_job import chosen_as, fitting, values_under
 from faultline.experiments.job.workload import workload_of
 from faultline.experiments.studies.head_to_head.failures import SteadyStateTraining
@@ -77,7 +78,7 @@ class Prepared:
     """A candidate whose job in a cell is set up."""
 
     candidate: Candidate
-    question: ResolvedJob  # Its job; redundancy and intervals are the best by closed forms.
+    resolved: ResolvedJob  # Its job; redundancy and intervals are the best by closed forms.
     # The scheme's plain closed form of the time to train: candidates run in its order.
     predicted: float
     closed_form: float  # The full closed form; NaN if there is none, or if it does not hold.
@@ -99,13 +100,13 @@ def prepare(candidate: Candidate, cell: Cell, measured: MeasuredJob) -> Prepared
         opened.strategy().plan()
     except (StrategyError, UserError) as error:
         return str(error)
-    question = at_redundancy(opened, best)
-    closed_form = closed_form_ratio(question, cell.mtbf_s)
+    resolved = at_redundancy(opened, best)
+    closed_form = closed_form_ratio(resolved, cell.mtbf_s)
     # Intervals are chosen without the compute that a scheme adds to undisturbed steps.
     extra = extra_compute_share(candidate.scheme, job_shape(scenario))
-    dearer = scenario.change({"times.compute_s": question.compute_s * (1.0 + extra)})
-    priced = replace(question, scenario=dearer, workload=workload_of(dearer))
-    predicted = question.strategy().normalised_time_to_train(costs)
+    dearer = scenario.change({"times.compute_s": resolved.compute_s * (1.0 + extra)})
+    priced = replace(resolved, scenario=dearer, workload=workload_of(dearer))
+    predicted = resolved.strategy().normalised_time_to_train(costs)
     return Prepared(candidate, priced, predicted, closed_form)
 
 
@@ -116,16 +117,16 @@ def at_sampled_inputs(
 
     `cell` has the sampled mean time between failures.
     """
-    question = prepared.question
+    resolved = prepared.resolved
     values: dict[str, object] = {**values_under(sampled.values, prepared.candidate.scheme)}
-    values |= {"failures.mtbf_s": sampled.mtbf_s, "strategy.redundancy": question.redundancy}
-    scenario = question.scenario.change(fitting(question.scenario, values))
+    values |= {"failures.mtbf_s": sampled.mtbf_s, "strategy.redundancy": resolved.redundancy}
+    scenario = resolved.scenario.change(fitting(resolved.scenario, values))
     durations = measured.durations_in(cell, scenario)
     opened, _ = open_job(scenario, durations, measured.process(cell).model)
-    return replace(prepared, question=chosen_as(opened, question))
+    return replace(prepared, resolved=chosen_as(opened, resolved))
 
 
-def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
+def closed_form_ratio(resolved: ResolvedJob, mtbf_s: float) -> float:
     """Return the predicted time to train over that without failures (`prediction.predict`).
 
     The closed form assumes groups that fail independently and without memory. This holds here,
@@ -135,21 +136,21 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     form does not hold: for a job of fewer than `LEAST_LIVES` lives, or of lives that keep fewer
     than `LEAST_KEPT` checkpoints (`Prediction.holds_for`).
     """
-    strategy, protected = question.strategy(), question.protected
+    strategy, protected = resolved.strategy(), resolved.protected
     if strategy.tracks_components or not isinstance(strategy, Predictable):
         return nan
-    saves_ahead = not protected.in_background or question.snapshot_interval_steps > 0
+    saves_ahead = not protected.in_background or resolved.snapshot_interval_steps > 0
     if strategy.failure_course().law.mean_failures > 1.0 or not saves_ahead:
         return nan
-    job, groups = question.scenario.job, strategy.groups
-    costs = replace(question.costs(), mtbf_s=mtbf_s)
-    failed_s = costs.all_reduce_s + question.durations.recovery.duration_s(SHRINK)
+    job, groups = resolved.scenario.job, strategy.groups
+    costs = replace(resolved.costs(), mtbf_s=mtbf_s)
+    failed_s = costs.all_reduce_s + resolved.durations.recovery.duration_s(SHRINK)
     prediction = predict(
         strategy.failure_course(),
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),
         protected.costs_of_memory(costs) if protected.in_background else costs,
-        LoopCosts(job.compute_jitter, failed_s, undisturbed_s=question.ideal_step_s),
-        question.kept_every_steps,
+        LoopCosts(job.compute_jitter, failed_s, undisturbed_s=resolved.ideal_step_s),
+        resolved.kept_every_steps,
     )
     return prediction.ratio_of_job(job.steps)
 
@@ -219,12 +220,12 @@ def _simulated(
 ) -> Row:
     """Run a candidate with a seed until the job ends or its ratio exceeds the limit."""
     # The number of steps does not depend on the sampled inputs.
-    steps = prepared.question.scenario.job.steps
+    steps = prepared.resolved.scenario.job.steps
     gpus = cell.groups * measured.gpus_per_group
     ideal_s = steps * measured.undisturbed_step_s(cell)
-    strategy, job = prepared.question.strategy(), prepared.question.job(seed)
+    strategy, job = prepared.resolved.strategy(), prepared.resolved.job(seed)
     # The clock starts with the start-up of the working groups.
-    limit_s = prepared.question.restart_s + limit * ideal_s
+    limit_s = prepared.resolved.restart_s + limit * ideal_s
     job = replace(job, work=replace(job.work, time_limit_s=limit_s))
     training = SteadyStateTraining(job, strategy, past)
     simulate(training, ReplayEngine(job))
@@ -241,11 +242,11 @@ def _simulated(
     spares = measured.process(cell).spare_gpus() if has_spares else 0
     if cell.machines != "stated":
         # Each scheme pays for the standbys; machines from the queue belong to others.
-        spares = prepared.question.standbys * measured.process(cell).layout.gpus_per_host
+        spares = prepared.resolved.standbys * measured.process(cell).layout.gpus_per_host
     memory_bytes = measured.held_bytes(strategy.stages_held, strategy.activations_held)
     return {
         **_names_of(prepared.candidate),
-        "redundancy": prepared.question.redundancy,
+        "redundancy": prepared.resolved.redundancy,
         "seed": seed,
         "ratio": ratio,
         "token_us": 1e6 * ratio * measured.undisturbed_step_s(cell) / measured.tokens_in(cell),

@@ -21,7 +21,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import write_title
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.report.tables import Table
 from faultline.experiments.studies.base import Results, Row, Study, shown_rows
 from faultline.experiments.studies.data import settings_of
@@ -94,8 +94,8 @@ def plans_of(cell: TrainingCell) -> tuple[list[StepPlan], int]:
         **settings_of("mecefo_convergence", "all"),
         **settings_of("mecefo_convergence", cell.loss),
     }
-    question = resolve(load_scenario("mecefo-7b", changes))
-    job = question.job(cell.seed)
+    resolved = resolve(load_scenario("mecefo-7b", changes))
+    job = resolved.job(cell.seed)
     plans: dict[int, StepPlan] = {}
     lost: list[int] = []
 
@@ -105,7 +105,7 @@ def plans_of(cell: TrainingCell) -> tuple[list[StepPlan], int]:
         elif event.kind is EventKind.MISSING and event.step < cell.steps:
             lost.extend(event.groups)
 
-    training = Training(job, question.strategy(), record)
+    training = Training(job, resolved.strategy(), record)
     simulate(training, ReplayEngine(job))
     return [plans[step] for step in range(1, cell.steps + 1)], len(lost)
 

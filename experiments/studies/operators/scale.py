@@ -29,7 +29,7 @@ from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.failure_model import failure_model, mean_under_repair
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S
@@ -136,8 +136,8 @@ def _standbys(keys: Mapping[str, Any]) -> int:
 
 def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
     """Return the costs of losing and readmitting a node: communicators, and copied state."""
-    question = resolve(load_scenario("head-to-head", keys | {"failures.mtbf_s": DAY_S}))
-    scheme, priced = question.strategy(), recovery_prices(question.scenario)
+    resolved = resolve(load_scenario("head-to-head", keys | {"failures.mtbf_s": DAY_S}))
+    scheme, priced = resolved.strategy(), recovery_prices(resolved.scenario)
     hit = Hit(0, 0, 0, _GROUP)
     scheme.on_hit(hit)
     verdict = scheme.on_failures([0])

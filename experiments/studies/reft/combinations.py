@@ -25,7 +25,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -102,9 +102,9 @@ def _points(
         **more,
     }
     # Resolved here, so that the platform is measured once for all seeds.
-    question = resolve(load_scenario("spare-sound", changes))
+    resolved = resolve(load_scenario("spare-sound", changes))
     for seed in range(seeds):
-        yield Point.of(question, seed, (*labels.items(), ("minutes", minutes)))
+        yield Point.of(resolved, seed, (*labels.items(), ("minutes", minutes)))
 
 
 def combination_sentence(runs: pd.DataFrame) -> str:

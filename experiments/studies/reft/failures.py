@@ -19,7 +19,7 @@ from math import exp, expm1
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.stage import Stage
@@ -79,9 +79,9 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
             "restart.failure_during": treatment,
             "restart.failure_while_waiting": waiting,
         }
-        question = resolve(load_scenario("spare-sound", changes))
+        resolved = resolve(load_scenario("spare-sound", changes))
         labels = (("stall_s", stall_s), ("treatment", treatment))
-        points += [Point.of(question, seed, labels) for seed in range(stage.seeds)]
+        points += [Point.of(resolved, seed, labels) for seed in range(stage.seeds)]
     runs = stage.runs("stalls", points)
     alone = pd.DataFrame({"stall_s": STALLS_S, "treatment": ALONE})
     table = pd.concat([alone, runs.assign(simulated=1.0 / runs.time_to_train_ratio)])

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import parts_of, read_rows
 from faultline.simulator.job.durations import Durations

@@ -150,7 +150,7 @@ def _likely(setting: RateSetting, name: str, durations: Durations) -> list[Choic
 def _no_later_than_a_life(choice: Choice) -> Choice:
     """Limit the interval: outside their range, forms may return more steps than a life has."""
     latest = max(1, min(choice.interval_steps, round(choice.steps_per_life)))
-    return replace(choice, question=at_interval(choice.question, latest))
+    return replace(choice, resolved=at_interval(choice.resolved, latest))
 
 
 def to_simulate(choices: Sequence[Choice]) -> list[Choice]:
@@ -162,9 +162,9 @@ def to_simulate(choices: Sequence[Choice]) -> list[Choice]:
     interval.
     """
     best, *others = choices
-    if best.question.scenario.rejoin.when != "at-restart":
+    if best.resolved.scenario.rejoin.when != "at-restart":
         return [
-            replace(choice, question=at_interval(choice.question, interval))
+            replace(choice, resolved=at_interval(choice.resolved, interval))
             for choice in choices
             for interval in sorted(
                 {max(1, round(choice.interval_steps * by)) for by in (0.6, 1.0, 1.6)}
@@ -182,7 +182,7 @@ def points_of(setting: RateSetting, choice: Choice, seeds: int) -> Iterator[Poin
     """Yield the runs of a choice; jobs are as short as possible, with a proportional time limit."""
     steps = steps_to_simulate(setting, choice)
     changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
-    job = replace(choice.question, scenario=choice.question.scenario.change(changes))
+    job = replace(choice.resolved, scenario=choice.resolved.scenario.change(changes))
     for seed in range(seeds):
         yield Point.of(job, seed, (("rules", setting.rules), ("mtbf_s", setting.mtbf_s)))
 
@@ -198,7 +198,7 @@ def steps_to_simulate(setting: RateSetting, choice: Choice) -> int:
     lives, failures = 15, 8 * setting.groups
     if choice.redundancy == 1:
         lives, failures = (50, 4 * setting.groups) if choice.ratio > 5.0 else (200, failures)
-    step_s = choice.ratio * ideal_s(choice.question) / STEPS
+    step_s = choice.ratio * ideal_s(choice.resolved) / STEPS
     wanted = max(lives * choice.steps_per_life, failures * setting.mtbf_s / step_s)
     return max(100, min(STEPS, ceil(wanted)))
 
@@ -256,7 +256,7 @@ def _curves(
             "time_to_train_ratio": mean,
             "low": mean - half,
             "high": mean + half,
-            "time_days": mean * ideal_s(form.question) / 86_400.0,
+            "time_days": mean * ideal_s(form.resolved) / 86_400.0,
             "availability": runs.availability.mean() if all_finish else nan,
             "closed_form_ratio": form.ratio if form.is_prediction else nan,
             "closed_form_availability": form.availability if form.is_prediction else nan,

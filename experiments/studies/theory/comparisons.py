@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.choices import predictions
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.choices import predict_job, predictions
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare import cells as of_spare
 from faultline.experiments.studies.stage import Stage
@@ -161,7 +161,7 @@ def compare_jobs(stage: Stage, cells: list[of_spare.SpareCell]) -> pd.DataFrame:
     for cell in cells:
         scenario = load_scenario(cell.rules, cell.changes())
         job = resolve(scenario.change(_STATED if cell.rules == "spare-sound" else {}))
-        prediction = job.predict()
+        prediction = predict_job(job)
         row = {
             "predicted_mean_stacks": prediction.stacks_per_step + prediction.patch_per_step,
             "predicted_time_to_train_ratio": prediction.ratio_of_job(job.scenario.job.steps),

@@ -19,8 +19,8 @@ from faultline.experiments.config.scenario_file import (
 )
 from faultline.experiments.config.toml_text import written
 from faultline.experiments.job.check import MOST_MISTAKES
-from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run
 
 from tests.experiments.command_line import Cli
@@ -32,7 +32,7 @@ def set_all(settings: Sequence[str]) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
-def resolved(name: str = "spare-study", *settings: str) -> ResolvedScenario:
+def resolve_with(name: str = "spare-study", *settings: str) -> ResolvedScenario:
     return resolve_source(read_source(name, settings))
 
 
@@ -75,23 +75,23 @@ def test_what_is_shown_gives_the_same_record(
 
 
 def test_what_is_left_open_is_filled_in() -> None:
-    shown = resolved()
+    shown = resolve_with()
     filled = shown.scenario
     assert filled.strategy.redundancy == 8
     # Published for r = 8: 15 steps.
     assert abs((filled.checkpoint.interval_steps or 0) - 15) <= 1
     assert (filled.job.gpus_of_group, filled.times.all_reduce_s) == (3000, 2.0)
     again = resolve(filled)
-    assert again.redundancy == shown.question.redundancy
-    assert again.interval_steps == shown.question.interval_steps
-    assert again.durations == shown.question.durations
+    assert again.redundancy == shown.resolved.redundancy
+    assert again.interval_steps == shown.resolved.interval_steps
+    assert again.durations == shown.resolved.durations
     assert resolve(load_scenario("spare-study", ["strategy.name=checkpoint"])).redundancy == 1
 
 
 def test_a_trace_is_shown_with_its_span(tmp_path: Path) -> None:
     write(tmp_path / "trace.csv", "time,component,cause,kind\n3600,gpu-17,hbm,hardware\n")
     text = "[failures]\nmodel = 'trace'\ntrace = 'trace.csv'\n"
-    shown = resolved(write(tmp_path / "mine.toml", text))
+    shown = resolve_with(write(tmp_path / "mine.toml", text))
     assert shown.keys["failures", "trace_span_s"].value == 3600.0
     assert shown.keys["failures", "trace_span_s"].origin == "derived"
     assert shown.keys["failures", "model"].outcome == "a failure every 3600 s"
@@ -100,7 +100,7 @@ def test_a_trace_is_shown_with_its_span(tmp_path: Path) -> None:
 def test_every_value_has_its_source(tmp_path: Path) -> None:
     text = "[job]\nsteps = 50\n[strategy]\nname = 'spare'\nredundancy = 3\n"
     path = write(tmp_path / "mine.toml", text)
-    keys = resolved(path, "job.groups=16").keys
+    keys = resolve_with(path, "job.groups=16").keys
     origins = {
         ("job", "steps"): "stated",
         ("job", "groups"): "--set",
@@ -121,23 +121,23 @@ def test_a_value_on_which_nothing_depends_is_marked_or_left_out() -> None:
     assert "[s, --set, not in force]" in text
     with pytest.raises(UserError, match=r"^--set detection\.watchdog_s=9: has no effect"):
         command_scenario("spare-study", ["detection.watchdog_s=9"])
-    assert "watchdog_s" not in scenario_toml(resolved())
-    assert "watchdog_s" in scenario_toml(resolved(), everything=True)
-    watched = resolved("spare-study", "detection.mode=watchdog")
+    assert "watchdog_s" not in scenario_toml(resolve_with())
+    assert "watchdog_s" in scenario_toml(resolve_with(), everything=True)
+    watched = resolve_with("spare-study", "detection.mode=watchdog")
     assert watched.keys["detection", "watchdog_s"].counts
     assert not watched.keys["all_reduce", "failed_fraction"].counts
 
 
 def test_measured_times_are_shown_beside_the_choice_to_measure() -> None:
-    sound = resolved("spare-sound", "job.groups=24")
-    measured_s = sound.question.durations.save_s
+    sound = resolve_with("spare-sound", "job.groups=24")
+    measured_s = sound.resolved.durations.save_s
     assert sound.keys["times", "checkpoint_write_s"].outcome == f"{measured_s:.6g} s, measured"
     assert f"here {measured_s:.6g} s" in scenario_toml(sound)
     assert sound.keys["times", "all_reduce_s"].outcome.endswith(" s, measured")
 
 
 def test_every_key_has_a_comment_with_its_unit() -> None:
-    text = scenario_toml(resolved(), everything=True)
+    text = scenario_toml(resolve_with(), everything=True)
     for known in schema_keys(Scenario).values():
         if known.is_table or known.dotted in ("description", "uncertain"):
             continue
@@ -166,7 +166,7 @@ def test_numbers_are_written_as_people_write_them(value: Any, text: str) -> None
 def test_json_has_values_and_origins(cli: Cli) -> None:
     shown = cli.json("show", "spare-study", "--set", "job.groups=600")
     stated = Scenario.model_validate(shown["scenario"])
-    assert stated == resolved("spare-study", "job.groups=600").scenario
+    assert stated == resolve_with("spare-study", "job.groups=600").scenario
     assert shown["keys"]["job.groups"] == {
         "value": 600,
         "unit": "1",

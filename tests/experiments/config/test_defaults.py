@@ -15,8 +15,8 @@ from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.platform_files import spec_of, state_bytes
-from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.resolved_keys import value_at
+from faultline.experiments.job.resolving import resolve
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 
 MODEL_AND_PLATFORM = """
@@ -79,8 +79,8 @@ def test_a_model_and_a_platform_make_a_job(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(MODEL_AND_PLATFORM, encoding="utf-8")
     assert check_scenario(str(path)) == []
-    question = resolve(asked(MODEL_AND_PLATFORM))
-    scenario, times = question.scenario, question.durations
+    resolved = resolve(asked(MODEL_AND_PLATFORM))
+    scenario, times = resolved.scenario, resolved.durations
     spec = spec_of(scenario)
     assert spec is not None
     assert spec.storage is not None

@@ -14,7 +14,7 @@ from faultline.experiments.job.failure_model import (
     failure_model,
     job_layout,
 )
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml

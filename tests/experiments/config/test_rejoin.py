@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.strategies.interface.recovery import RESTART
 
 
@@ -34,8 +34,8 @@ JOB = {
 
 def test_a_shared_cluster_fills_the_place_of_a_dropped_group_as_in_a_restart() -> None:
     """Repairs take 4 days there, and a restart on other machines a quarter of an hour."""
-    question = resolve(load_scenario("head-to-head", JOB))
-    restart, work = recovery_prices(question.scenario), question.job(0).work
+    resolved = resolve(load_scenario("head-to-head", JOB))
+    restart, work = recovery_prices(resolved.scenario), resolved.job(0).work
     assert work.repair_s == 4 * 86_400.0
     assert work.replacement_s == pytest.approx(restart.duration_s(RESTART) - restart.detect_s)
     assert 600.0 < work.replacement_s < 1_200.0

@@ -13,7 +13,7 @@ from faultline.experiments.config.scenario_file import (
     load_scenario,
     shipped_scenarios,
 )
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import scenario_hash
 
 STUDY = "spare-study"

@@ -12,7 +12,8 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.protected import protected_job
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.strategies.interface.errors import StrategyError
@@ -30,14 +31,14 @@ STATED = (
 SMALL = ("job.groups=24", "job.gpus=384", "job.parameter_bytes=1e11")
 
 
-def resolved(*settings: str, name: str = "reft") -> ResolvedJob:
+def resolve_with(*settings: str, name: str = "reft") -> ResolvedJob:
     return resolve(load_scenario("spare-sound", [*STATED, f"protection.name={name}", *settings]))
 
 
 @pytest.mark.parametrize("name", ["reft", "gemini"])
 def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
     with pytest.raises(UserError) as caught:
-        resolved("protection.host_memory_bytes=1e8", name=name)
+        resolve_with("protection.host_memory_bytes=1e8", name=name)
     message = str(caught.value)
     assert message.startswith(f'protection.name = "{name}": needs ')
     assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in message
@@ -48,9 +49,9 @@ def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:
     """A quarter of a terabyte for each of eight GPUs; REFT needs 2 S/(n - 1) of it."""
     state = "protection.state_bytes={}".format
     fits = 2e12 * 15 / 2 * 3000 / 8
-    assert resolved(state(0.99 * fits)).protected.protection.memory_bytes_per_node < 2e12
+    assert resolve_with(state(0.99 * fits)).protected.protection.memory_bytes_per_node < 2e12
     with pytest.raises(UserError, match=r"needs 2,020 GB .* a node has 2,000 GB"):
-        resolved(state(1.01 * fits))
+        resolve_with(state(1.01 * fits))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_nodes_and_shares_of_a_job(groups: int, gpus: int, nodes_a_group: int, n
 
 
 def test_stated_times_are_taken_as_they_are() -> None:
-    times = resolved(
+    times = resolve_with(
         "times.snapshot_copy_s=3", "times.snapshot_load_s=4", "times.snapshot_rebuild_s=5"
     ).protected.times
     assert (times.copy_s, times.load_s, times.rebuild_s, times.fetch_s) == (3.0, 4.0, 5.0, 10.0)
@@ -85,7 +86,7 @@ def test_stated_times_are_taken_as_they_are() -> None:
 def test_a_lost_node_is_rebuilt_or_fetched_each_in_its_own_time(
     name: str, lost_node_s: float
 ) -> None:
-    protected = resolved(
+    protected = resolve_with(
         "times.snapshot_copy_s=3",
         "times.snapshot_rebuild_s=70",
         "times.snapshot_fetch_s=20",
@@ -99,12 +100,12 @@ def test_measured_times_are_those_of_the_platform() -> None:
 
     A share is loaded, and ends with an all-gather: half of an all-reduce of the state's bytes.
     """
-    question = resolved(*(f"~{key}" for key in SNAPSHOTS))
-    times, state = question.protected.times, 2e13 / 3000
+    resolved = resolve_with(*(f"~{key}" for key in SNAPSHOTS))
+    times, state = resolved.protected.times, 2e13 / 3000
     assert times.copy_s == pytest.approx(2 * state / 16 / 64e9, rel=1e-6)
     share = state / 16
     assert times.encode_s == pytest.approx(16 / 15 * share / 76.75e9, rel=1e-6)
-    half_s = question.durations.all_reduce_s(200) / 2
+    half_s = resolved.durations.all_reduce_s(200) / 2
     assert times.load_s == pytest.approx(share / 64e9 + half_s, rel=1e-6)
     # 200 nodes in 12 groups: in the largest, 16 survivors send a share each through the pod's part
     # of the core, 6.25 GB/s; what came is read, and a share written.
@@ -116,46 +117,47 @@ def test_measured_times_are_those_of_the_platform() -> None:
 
 def test_a_time_that_is_stated_alone_takes_the_place_of_the_measured_one() -> None:
     unset = [f"~{key}" for key in SNAPSHOTS]
-    measured = resolved(*unset)
-    stated = resolved(*unset, "times.snapshot_copy_s=3")
+    measured = resolve_with(*unset)
+    stated = resolve_with(*unset, "times.snapshot_copy_s=3")
     assert stated.protected.times == replace(measured.protected.times, copy_s=3.0, encode_s=0.0)
-    assert (measured.sources["snapshot"], resolved().sources["snapshot"]) == ("measured", "stated")
+    assert measured.sources["snapshot"] == "measured"
+    assert resolve_with().sources["snapshot"] == "stated"
 
 
 def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
     """A free snapshot would be taken at every step, but this one takes 400 s."""
-    question = resolved("times.snapshot_copy_s=400")
-    work = question.strategy().work_per_step()
-    step_s = 64 * work + question.durations.all_reduce_s(200)
-    interval = question.snapshot_interval_steps
+    resolved = resolve_with("times.snapshot_copy_s=400")
+    work = resolved.strategy().work_per_step()
+    step_s = 64 * work + resolved.durations.all_reduce_s(200)
+    interval = resolved.snapshot_interval_steps
     assert (interval - 1) * step_s < 400 <= interval * step_s
 
 
 def test_stated_intervals_stay() -> None:
-    question = resolved("protection.interval_steps=7", "checkpoint.interval_steps=70")
-    assert question.snapshot_interval_steps == 7
-    assert question.interval_steps == 70
+    resolved = resolve_with("protection.interval_steps=7", "checkpoint.interval_steps=70")
+    assert resolved.snapshot_interval_steps == 7
+    assert resolved.interval_steps == 70
 
 
 def test_memory_that_holds_makes_checkpoints_on_storage_rare() -> None:
     """Just in time waits for the copy of a checkpoint, and loses its memory next to never."""
-    rare = resolved("times.snapshot_copy_s=1", name="just-in-time").interval_steps
-    often = resolved("times.snapshot_copy_s=1", name="async-storage").interval_steps
+    rare = resolve_with("times.snapshot_copy_s=1", name="just-in-time").interval_steps
+    often = resolve_with("times.snapshot_copy_s=1", name="async-storage").interval_steps
     assert rare > 10 * often
 
 
 def test_storage_alone_is_what_it_was() -> None:
     """The protection that everything else is compared with changes nothing."""
-    question = resolved(name="storage")
-    assert not question.protected.in_background
-    assert question.protected.tiers(question.checkpoint_policy(), 0, simulated=False) == ()
-    assert question.snapshot_interval_steps == 0
-    assert question.protected.persist_cost.stall_s == 50.0
+    resolved = resolve_with(name="storage")
+    assert not resolved.protected.in_background
+    assert resolved.protected.tiers(resolved.checkpoint_policy(), 0, simulated=False) == ()
+    assert resolved.snapshot_interval_steps == 0
+    assert resolved.protected.persist_cost.stall_s == 50.0
 
 
 def test_a_sharding_group_larger_than_the_job_is_reported() -> None:
     with pytest.raises(StrategyError, match=r"25 nodes share .* only 24 hold it"):
-        resolved(*SMALL, "protection.reft.sharding_group=25")
+        resolve_with(*SMALL, "protection.reft.sharding_group=25")
 
 
 MODEL = [

@@ -8,9 +8,11 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.choices import predict_job
 from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.job.resolved_job import filled_in, resolve
+from faultline.experiments.job.resolving import resolve
+from faultline.experiments.job.stated_job import filled_in
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
@@ -80,20 +82,20 @@ def test_failures_are_read_once(tmp_path: Path) -> None:
     model = {"failures.model": "trace", "failures.trace": str(path), "failures.trace_span_s": 9e3}
     model["failures.clock"] = "renewal"
     scenario = load_scenario("spare-study", {"job.groups": 8, "strategy.name": "spare", **model})
-    question = resolve(scenario)
-    predicted = question.predict()
+    resolved = resolve(scenario)
+    predicted = predict_job(resolved)
     path.unlink()
-    assert question.job(0).failures is question.failures
-    assert question.costs().mtbf_s == question.failures.mtbf_s == 4500.0
-    assert question.predict() == predicted
-    assert filled_in(question).failures.trace_span_s == 9e3
+    assert resolved.job(0).failures is resolved.failures
+    assert resolved.costs().mtbf_s == resolved.failures.mtbf_s == 4500.0
+    assert predict_job(resolved) == predicted
+    assert filled_in(resolved).failures.trace_span_s == 9e3
 
 
 def test_a_shorter_job_is_the_same_but_for_its_length() -> None:
-    question = resolve(load_scenario("spare-study", {"strategy.name": "spare"}))
-    short = question.shortened(50, 1e6)
+    resolved = resolve(load_scenario("spare-study", {"strategy.name": "spare"}))
+    short = resolved.shortened(50, 1e6)
     assert (short.job(0).work.steps, short.job(0).work.time_limit_s) == (50, 1e6)
-    assert short.shortened(question.scenario.job.steps) == question
+    assert short.shortened(resolved.scenario.job.steps) == resolved
 
 
 def test_every_rule_of_the_engines_is_a_key_of_a_scenario() -> None:
@@ -185,8 +187,8 @@ def test_storage_beside_memory_is_written_as_often_as_corruption_needs(
         keys = [f"strategy.name={scheme}", "strategy.redundancy=1"]
         keys += ["protection.name=just-in-time", "failures.model=mix", f'failures.mix="{mix}"']
         keys += ["failures.clock=renewal", "~failures.mtbf_s", "times.checkpoint_write_s=60"]
-        question = resolve(load_scenario("spare-sound", keys))
-        return question.interval_steps * question.ideal_step_s
+        resolved = resolve(load_scenario("spare-sound", keys))
+        return resolved.interval_steps * resolved.ideal_step_s
 
     # Four times as much corruption: half the period, by Young's formula.
     assert interval_s(0.01) == pytest.approx(interval_s(0.04) * 2, rel=0.1)

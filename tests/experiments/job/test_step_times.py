@@ -13,7 +13,9 @@ from faultline.experiments.config.scenario_file import load_scenario, scenario_f
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job import disturbances
 from faultline.experiments.job.platform_files import spec_of
-from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
+from faultline.experiments.job.stated_job import filled_in
 from faultline.experiments.job.workload import model_flop_utilisation
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
@@ -230,15 +232,15 @@ def test_engines_agree_where_the_slow_group_fails(four_servers: Path, edit: Edit
     assert replayed["step_s"] == pytest.approx(
         sum(value for name, value in replayed.items() if re.fullmatch("step_[a-z_]+_s", name))
     )
-    question = resolve(scenario)
-    assert question.step is not None
-    assert not question.step.is_even
-    times = question.job(0).work.step_times
+    resolved = resolve(scenario)
+    assert resolved.step is not None
+    assert not resolved.step.is_even
+    times = resolved.job(0).work.step_times
     assert times is not None
     assert times.depends_on_members
     others = StepShares((1, 2, 3))
     parts_down = times.passes_s(others) + times.exchange_s(others)
-    assert parts_down < 0.9 * question.step.step_s
+    assert parts_down < 0.9 * resolved.step.step_s
 
 
 SWITCHES = """
@@ -312,32 +314,32 @@ def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) 
 
 def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers: Path) -> None:
     """Two groups of two replicas: rings between four, of which two are left with one group."""
-    question = resolve(
+    resolved = resolve(
         scenario_on(four_servers, **{"model.context": 2, "model.gradient_overlap": 0.0})
     )
-    assert question.step is not None
-    all_reduce_s = question.durations.all_reduce_s
-    assert all_reduce_s(2) == pytest.approx(question.step.sync_s)
+    assert resolved.step is not None
+    all_reduce_s = resolved.durations.all_reduce_s
+    assert all_reduce_s(2) == pytest.approx(resolved.step.sync_s)
     left = (1 / 2) / (3 / 4)
-    alone_s = question.step.optimizer_s
-    assert all_reduce_s(1) - alone_s == pytest.approx(left * question.step.data_parallel_s)
-    in_both_engines(question.scenario)
+    alone_s = resolved.step.optimizer_s
+    assert all_reduce_s(1) - alone_s == pytest.approx(left * resolved.step.data_parallel_s)
+    in_both_engines(resolved.scenario)
 
 
 def test_what_was_filled_in_requests_the_same(servers: Path) -> None:
-    question = resolve(scenario_on(servers))
-    again = resolve(filled_in(question))
-    assert again.step == question.step
-    assert _time_s(again) == _time_s(question)
+    resolved = resolve(scenario_on(servers))
+    again = resolve(filled_in(resolved))
+    assert again.step == resolved.step
+    assert _time_s(again) == _time_s(resolved)
 
 
 def test_a_stated_time_holds_beside_a_model(servers: Path) -> None:
-    question = resolve(scenario_on(servers, **{"times.compute_s": 3.0}))
-    assert (question.step, question.compute_s) == (None, 3.0)
+    resolved = resolve(scenario_on(servers, **{"times.compute_s": 3.0}))
+    assert (resolved.step, resolved.compute_s) == (None, 3.0)
 
 
-def _time_s(question: ResolvedJob) -> float:
-    return float(run(question, 0)["time_s"])
+def _time_s(resolved: ResolvedJob) -> float:
+    return float(run(resolved, 0)["time_s"])
 
 
 # GPUs 0 to 3 of a replica are its first stage, 4 to 7 its second; of 4 servers each is a replica.

@@ -63,7 +63,7 @@ def test_the_realised_regret_is_as_stated_and_below_that_of_the_point_answer(
     tuned = [choice.scheme for choice in over.choices]
     quantiles = quantiles_of(over.keys, tuned, situation.mtbf_s)
     worlds = sobol_design(quantiles, WORLDS, seed=7)
-    steps = simulated_steps(over.choices[0].question)
+    steps = simulated_steps(over.choices[0].resolved)
     choices = [*over.choices, at_point]
     ratios = simulated_ratios(choices, worlds, steps, SEEDS, OTHER_SEEDS).mean(axis=2)
     assert ratios.max() < GIVE_UP

@@ -76,15 +76,15 @@ def test_a_tuned_choice_costs_least_over_the_priors() -> None:
     choices = choices_of(situation, "spare", "storage")
     tuned = tune(choices, design)
 
-    def expected(question: ResolvedJob) -> float:
-        jobs = [at_sample(question, design.sample(sample)) for sample in range(32)]
+    def expected(resolved: ResolvedJob) -> float:
+        jobs = [at_sample(resolved, design.sample(sample)) for sample in range(32)]
         return fmean(choices_for(job, [job])[0].ratio for job in jobs)
 
-    cost = expected(tuned.question)
+    cost = expected(tuned.resolved)
     assert tuned.interval_steps != choices[0].interval_steps
-    assert cost < expected(choices[0].question)
+    assert cost < expected(choices[0].resolved)
     for factor in (0.7, 1.4):
-        near = at_interval(tuned.question, round(factor * tuned.interval_steps))
+        near = at_interval(tuned.resolved, round(factor * tuned.interval_steps))
         assert cost < 1.001 * expected(near)
 
 

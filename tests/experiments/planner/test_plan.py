@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import choices_for, has_course
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.planner.advice import advise, plan_data
 from faultline.experiments.planner.plan import RankedPlan, make_plan
 from faultline.experiments.planner.printing import print_plan
@@ -60,7 +61,7 @@ def test_predictions_are_within_a_tenth_of_simulations(
     )
     (choice,) = choices_of(read_situation("spare-sound", settings), scheme, "storage")
     assert choice.redundancy == redundancy
-    (simulated,) = verify([choice.question], range(6), steps_needed(choice.question))
+    (simulated,) = verify([choice.resolved], range(6), steps_needed(choice.resolved))
     assert choice.ratio == pytest.approx(np.mean(simulated.ratios), rel=0.1)
 
 
@@ -97,7 +98,7 @@ def test_every_other_interval_and_redundancy_is_predicted_to_take_longer() -> No
     first, *rest = choices_of(small(), "spare", "storage")
     assert all(choice.ratio >= first.ratio for choice in rest)
     for interval in (first.interval_steps // 2, first.interval_steps * 2):
-        (other,) = choices_for(first.question, [replace(first.question, interval_steps=interval)])
+        (other,) = choices_for(first.resolved, [replace(first.resolved, interval_steps=interval)])
         assert other.predicted_ratio is not None
         assert other.predicted_ratio >= first.ratio
 
@@ -133,13 +134,14 @@ class Hopeful(Strategy):
 
 def test_a_scheme_without_a_course_is_planned_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     situation = small("job.compute_jitter=0")
-    monkeypatch.setitem(all_strategies(), "hopeful", Hopeful)
-    (choice,) = choices_of(situation, "hopeful", "storage")
+    # The schema of scenarios knows the names that were registered when it was imported.
+    monkeypatch.setitem(all_strategies(), "checkpoint", Hopeful)
+    (choice,) = choices_of(situation, "checkpoint", "storage")
     assert choice.rough
-    assert not has_course(choice.question)
+    assert not has_course(choice.resolved)
     # J(r) of `Strategy` is for the best period, this for the nearest whole number of steps.
-    question = choice.question
-    assert choices_for(question, [question]) == [choice]
+    resolved = choice.resolved
+    assert choices_for(resolved, [resolved]) == [choice]
     assert choice.availability == pytest.approx(6000 / (6000 + 3600))
 
 
@@ -290,8 +292,8 @@ def test_a_run_uses_the_redundancy_and_interval_of_a_plan(scheme: str) -> None:
     """`run` once took floor(log2 N + 0.833) where `plan` took the least prediction."""
     situation = small("failures.mtbf_s=20000")
     choice = choices_of(situation, scheme, "storage")[0]
-    question = resolve(situation.scenario.change({"strategy.name": scheme}))
-    assert (question.redundancy, question.interval_steps) == (
+    resolved = resolve(situation.scenario.change({"strategy.name": scheme}))
+    assert (resolved.redundancy, resolved.interval_steps) == (
         choice.redundancy,
         choice.interval_steps,
     )
@@ -306,7 +308,7 @@ def test_predictions_under_a_mix_have_the_jitter() -> None:
             f"job.compute_jitter={jitter}", "job.steps=3000",
         )  # fmt: skip
         choice = choices_of(situation, "checkpoint", "storage")[0]
-        (simulated,) = verify([choice.question], range(4), 1500)
+        (simulated,) = verify([choice.resolved], range(4), 1500)
         ratios[jitter] = choice.ratio / float(np.mean(simulated.ratios))
     assert ratios[0.05] == pytest.approx(ratios[0.0], abs=0.03)
     assert ratios[0.05] == pytest.approx(1.0, abs=0.06)
@@ -318,17 +320,17 @@ def test_a_scheme_whose_recoveries_are_refused_is_left_out(
     """What wins then is something else under its name; half of them is the limit."""
     refused = {"spare": (5, 5), "checkpoint": (0, 0), "replication": (6, 5)}
 
-    def verified(questions: Sequence[ResolvedJob], *_: object) -> list[Simulated]:
+    def verified(resolved_jobs: Sequence[ResolvedJob], *_: object) -> list[Simulated]:
         return [
             Simulated(
                 (1.5, 1.6),
                 *[(0.9, 0.9)] * 2,
                 (70.0, 70.0),
                 600,
-                states_refused=refused[question.scenario.strategy.name],
+                states_refused=refused[resolved.scenario.strategy.name],
                 events=(10, 10),
             )
-            for question in questions
+            for resolved in resolved_jobs
         ]
 
     monkeypatch.setattr("faultline.experiments.planner.plan.verify", verified)

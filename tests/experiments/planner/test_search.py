@@ -89,7 +89,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     steps = situation.scenario.job.steps
     intervals = {choice.redundancy: choice.interval_steps for choice in choices}
     far = OperatingPoint(max(intervals), 60)
-    objective = simulated_objective(best.question, steps)
+    objective = simulated_objective(best.resolved, steps)
     found = optimise(objective, far, intervals)
     grid = [
         OperatingPoint(redundancy, interval)
@@ -102,7 +102,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     tasks = [
         Point.of(
             replace(
-                best.question.shortened(steps),
+                best.resolved.shortened(steps),
                 redundancy=point.redundancy,
                 interval_steps=point.interval_steps,
             ),

@@ -10,7 +10,7 @@ from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.planner.situation import (
     choices_of,
@@ -28,11 +28,11 @@ from tests.experiments.planner.small_jobs import STATED, small
 def test_days_count_the_simulated_step_time() -> None:
     """The scenario states no compute, so that days follow from the step that SimGrid simulates."""
     situation = read_situation("llama3-70b-hgx")
-    question = resolve(load_scenario("llama3-70b-hgx"))
-    assert question.step is not None
-    assert situation.ideal_step_s == pytest.approx(question.ideal_step_s)
-    assert situation.workload.compute_s == question.step.passes_s
-    assert situation.days(2.0) * 86_400 == pytest.approx(2 * 100 * question.ideal_step_s)
+    resolved = resolve(load_scenario("llama3-70b-hgx"))
+    assert resolved.step is not None
+    assert situation.ideal_step_s == pytest.approx(resolved.ideal_step_s)
+    assert situation.workload.compute_s == resolved.step.passes_s
+    assert situation.days(2.0) * 86_400 == pytest.approx(2 * 100 * resolved.ideal_step_s)
 
 
 def test_recoveries_take_the_time_of_the_planned_gpus() -> None:
@@ -162,8 +162,8 @@ def test_a_plan_prints_the_restart_time_of_the_closed_forms() -> None:
     mixed = ("~times.restart_s", "failures.model=mix", "~failures.mtbf_s")
     filled, shared = small(*mixed), small(*mixed, "recovery.shortage=requeue")
     for situation in (filled, shared):
-        question = choices_of(situation, "checkpoint", "storage")[0].question
-        expected_s = question.restart_s + situation.durations.load_s
+        resolved = choices_of(situation, "checkpoint", "storage")[0].resolved
+        expected_s = resolved.restart_s + situation.durations.load_s
         assert situation.restart_s == pytest.approx(expected_s)
     (explained,) = explained_recoveries(filled.scenario_of("checkpoint", "storage"), ["checkpoint"])
     assert isinstance(explained, ExplainedRecovery)

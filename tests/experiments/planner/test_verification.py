@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from faultline.experiments.analysis.intervals import factors_to_all_seeds
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.planner import verification
 from faultline.experiments.planner.plan import make_plan
 from faultline.experiments.planner.situation import (
@@ -34,9 +35,9 @@ def test_the_length_of_a_simulated_job_does_not_depend_on_the_schemes() -> None:
     often = small("failures.mtbf_s=20", "times.restart_s=1", "times.checkpoint_load_s=0")
     wanted = FAILURES_WANTED * 20 / often.ideal_step_s
     for scheme in ("checkpoint", "spare", "replica-drop"):
-        question = choices_of(often, scheme, "storage")[0].question
-        assert steps_needed(question) == pytest.approx(wanted, abs=1)
-    whole = choices_of(small(), "checkpoint", "storage")[0].question
+        resolved = choices_of(often, scheme, "storage")[0].resolved
+        assert steps_needed(resolved) == pytest.approx(wanted, abs=1)
+    whole = choices_of(small(), "checkpoint", "storage")[0].resolved
     assert steps_needed(whole) == 600
 
 
@@ -45,9 +46,9 @@ def test_one_failure_of_all_groups_is_one_recovery(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("time,component\n2000,job\n", encoding="utf-8")
     settings = ["failures.model=trace", f"failures.trace={path}", "times.restart_s=700"]
-    question = resolve(load_scenario("spare-sound", [*settings, "job.groups=24", "job.steps=60"]))
-    (simulated,) = verify([question], [0], 60)
-    record = run(question.shortened(60), 0)
+    resolved = resolve(load_scenario("spare-sound", [*settings, "job.groups=24", "job.steps=60"]))
+    (simulated,) = verify([resolved], [0], 60)
+    record = run(resolved.shortened(60), 0)
     assert (record["events"], record["hits"], record["restarts"]) == (1, 24, 1)
     assert simulated.recovery_s == pytest.approx(
         record["detection_s"] + record["restart_s"] + record["load_s"]
@@ -59,15 +60,15 @@ def test_ties_get_more_seeds_and_hopeless_choices_are_stopped() -> None:
     situation = small()
     choice = choices_of(situation, "spare", "storage")[0]
     near = replace(
-        choice, question=replace(choice.question, interval_steps=choice.interval_steps + 1)
+        choice, resolved=replace(choice.resolved, interval_steps=choice.interval_steps + 1)
     )
-    best, alike = verify([choice.question, near.question], range(3), 300)
+    best, alike = verify([choice.resolved, near.resolved], range(3), 300)
     assert len(best.ratios) == len(alike.ratios)
     assert 3 < len(best.ratios) <= MOST_SEEDS
     slow = small("failures.mtbf_s=300", "job.steps=100")
     bad = choices_of(slow, "checkpoint", "storage")[0]
     good = choices_of(slow, "spare", "storage")[0]
-    _, stopped = verify([good.question, bad.question], range(3), 100)
+    _, stopped = verify([good.resolved, bad.resolved], range(3), 100)
     assert stopped.stopped_at == HOPELESS
     assert len(stopped.ratios) == 1
     assert not stopped.finished
@@ -77,7 +78,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, ratio_of: Callable[[int, int], flo
     """Let each of some choices take `ratio_of(place, seed)` instead of being simulated."""
 
     def records(
-        questions: Sequence[ResolvedJob],
+        resolved_jobs: Sequence[ResolvedJob],
         pairs: Sequence[tuple[int, int]],
         steps: int,
         limit_s: float | None = None,
@@ -85,7 +86,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, ratio_of: Callable[[int, int], flo
     ) -> list[dict[str, float]]:
         found = []
         for place, seed in pairs:
-            ratio, ideal_s = ratio_of(place, seed), steps * questions[place].ideal_step_s
+            ratio, ideal_s = ratio_of(place, seed), steps * resolved_jobs[place].ideal_step_s
             in_time = limit_s is None or ratio * ideal_s <= limit_s
             record = dict.fromkeys(
                 ("states_refused", "events", "detection_s", "reconfigure_s", "restart_s",
@@ -111,7 +112,7 @@ def test_only_the_soonest_choice_decides_whether_another_is_stopped(
     step_s = small().ideal_step_s
     choice = choices_of(small(f"failures.mtbf_s={100 * step_s / failures}"), "spare", "storage")[0]
     stand_in(monkeypatch, lambda place, _: order[place])
-    results = verify([choice.question] * 4, range(3), 100)
+    results = verify([choice.resolved] * 4, range(3), 100)
     most = 12.0 if failures < 10 else 2.4
     going = [ratio < most for ratio in order]
     assert [one.finished for one in results] == going
@@ -133,14 +134,14 @@ def test_choices_with_fewer_seeds_are_ranked_by_common_seeds(
     schemes = ["replication", "spare", "checkpoint"]
     simulated: list[ResolvedJob] = []
 
-    def verified(questions: Sequence[ResolvedJob], *args: Any) -> list[Simulated]:
-        simulated.extend(questions)
-        return verify(questions, *args)
+    def verified(resolved_jobs: Sequence[ResolvedJob], *args: Any) -> list[Simulated]:
+        simulated.extend(resolved_jobs)
+        return verify(resolved_jobs, *args)
 
     stand_in(monkeypatch, ratio_of)
     monkeypatch.setattr("faultline.experiments.planner.plan.verify", verified)
     plan = make_plan(situation, schemes, STORAGE, range(3), 1)
-    rank = [simulated.index(line.choice.question) for line in plan.lines]
+    rank = [simulated.index(line.choice.resolved) for line in plan.lines]
     seeds = [len(line.simulated.ratios) for line in plan.lines if line.simulated is not None]
     assert rank.index(2) > rank.index(0)
     assert seeds[rank.index(2)] == 3
@@ -179,7 +180,7 @@ def test_a_choice_that_was_separated_early_can_become_the_soonest(
 
     choice = choices_of(small(), "spare", "storage")[0]
     stand_in(monkeypatch, ratio_of)
-    results = verify([choice.question] * 3, range(3), 100)
+    results = verify([choice.resolved] * 3, range(3), 100)
     factors = factors_to_all_seeds([one.ratios for one in results])
     means = [factor * np.mean(one.ratios) for factor, one in zip(factors, results, strict=True)]
     soonest = results[int(np.argmin(means))]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs import execution
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point, RunCall
@@ -114,13 +114,13 @@ def test_a_mistake_in_another_process_comes_with_its_traceback() -> None:
 
 def test_a_point_has_a_name_of_its_own() -> None:
     scenario = load_scenario("spare-sound", ["job.groups=8", "job.steps=50"])
-    question = resolve(scenario)
+    resolved = resolve(scenario)
     points = [
         Point(scenario),
         Point(scenario, 1),
         Point(scenario, engine="simgrid"),
-        Point.of(question, 0),
-        Point.of(question, 1),
+        Point.of(resolved, 0),
+        Point.of(resolved, 1),
     ]
     assert len({point.key() for point in points}) == 5
     again = Point.of(resolve(load_scenario("spare-sound", ["job.groups=8", "job.steps=50"])), 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.record import COLUMNS, Kind, Record, column
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.accounting.badput import CAUSES
@@ -61,8 +61,8 @@ def test_rsc_s_form_restarts_from_the_snapshot_in_memory() -> None:
         *("times.restart_s=500", "times.checkpoint_write_s=20", "protection.name=gemini"),
         *(*SNAPSHOT_SETTINGS, "protection.interval_steps=1", "job.parameter_bytes=1e11"),
     ]
-    question = resolve(load_scenario("spare-sound", stated))
-    load_s = question.protected.protection.load_times(question.protected.times).local_s
+    resolved = resolve(load_scenario("spare-sound", stated))
+    load_s = resolved.protected.protection.load_times(resolved.protected.times).local_s
     record = run(load_scenario("spare-sound", stated), 0)
     expected = 1 - (500 + load_s + 10 / 2) / 86400
     assert record["closed_form_ettr"] == pytest.approx(expected, rel=1e-9)

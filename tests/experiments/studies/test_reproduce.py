@@ -14,7 +14,7 @@ import pytest
 from faultline.experiments import studies
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Study, listed_rows, row_of
@@ -105,7 +105,7 @@ def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
 def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
     points = [
-        replace(point, scenario=point.scenario.change({"job.steps": 300}), question=None)
+        replace(point, scenario=point.scenario.change({"job.steps": 300}), resolved=None)
         for point in cell_points(variants("assumption"), 1, "assumption")
     ]
     runs = pd.DataFrame(simulate(points, workers=2))

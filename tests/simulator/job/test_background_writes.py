@@ -10,7 +10,7 @@ import pytest
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.job.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
 from hypothesis import given
@@ -130,14 +130,14 @@ def test_two_flows_that_share_an_adapter_take_half_each(bare: Path) -> None:
     1 s of it, which goes with the next compute: each of four writes costs the job 1 s.
     """
     asked = beside(bare)
-    question = resolve(asked)
-    found = question.durations.write_beside
+    resolved = resolve(asked)
+    found = resolved.durations.write_beside
     assert found is not None
-    assert question.durations.all_reduce_s(2) == pytest.approx(1.0)
+    assert resolved.durations.all_reduce_s(2) == pytest.approx(1.0)
     assert found.alone_s == pytest.approx(4.0)
     assert found.passes == ALONE
     assert (found.sync.slowdown, found.sync.pace) == pytest.approx((2.0, 0.5))
-    copies_s = 4 * question.protected.persist_cost.stall_s
+    copies_s = 4 * resolved.protected.persist_cost.stall_s
     for record in (run(asked, 1), run(asked, 1, "simgrid")):
         # And one at the end, for which the job waits.
         assert record["checkpoint_s"] == pytest.approx(copies_s + 4 * 1.0 + 4.0)
@@ -168,8 +168,8 @@ def test_copies_share_pcie_with_the_exchange(
     """
     state = [f"protection.state_over_parameters={2 * copied / 50e9}"]
     asked = beside(bare, *SNAPSHOTS, *kind, *state)
-    question = resolve(asked)
-    found = question.protected.overlapped
+    resolved = resolve(asked)
+    found = resolved.protected.overlapped
     assert found is not None
     assert found.times.alone_s == pytest.approx(3.0)
     slowdown, pace = 50 / (64 / (flows + 1)), flows / (flows + 1)
@@ -179,7 +179,7 @@ def test_copies_share_pcie_with_the_exchange(
     assert found.course == pytest.approx((delay_s, lasts_s))
     for record in (run(asked, 1), run(asked, 1, "simgrid")):
         assert record["snapshots"] == 3
-        assert record["checkpoint_s"] == pytest.approx(3 * delay_s + question.durations.save_s)
+        assert record["checkpoint_s"] == pytest.approx(3 * delay_s + resolved.durations.save_s)
 
 
 def test_copies_that_fit_into_compute_cost_nothing_and_are_not_simulated(bare: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.hardware.hit_list import HitList
 from faultline.simulator.loop.contract import Contract, ContractError

@@ -11,7 +11,8 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.failure_model import mean_under_repair
 from faultline.experiments.job.platform_files import platform_file
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.step_times import simulated_traffic
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
@@ -71,15 +72,15 @@ def counted_on_simgrid(*parts: Any) -> Any:
     return simulate_here(*parts, False)
 
 
-def counted(question: ResolvedJob, seed: int, engine: str) -> None:
-    job, strategy = question.job(seed), question.strategy()
+def counted(resolved: ResolvedJob, seed: int, engine: str) -> None:
+    job, strategy = resolved.job(seed), resolved.strategy()
     if engine == "replay":
         training = CountedTraining(job, strategy)
         simulate(training, ReplayEngine(job))
         progress = training.progress
     else:
-        path = platform_file(question.scenario)
-        traffic = simulated_traffic(question.scenario, path)
+        path = platform_file(resolved.scenario)
+        traffic = simulated_traffic(resolved.scenario, path)
         progress = in_own_process(counted_on_simgrid, job, strategy, path, traffic).progress
     assert progress.events > 2
 
@@ -98,9 +99,9 @@ def test_machines_neither_appear_nor_disappear(
         *(f"strategy.name={scheme}", "job.steps=60", "failures.mtbf_s=100"),
         *("recovery.hardware=standby", f"recovery.standbys={standbys}", "rejoin.repair_s=600"),
     ]
-    question = resolve(load_scenario("llama3-70b-hgx", keys))
+    resolved = resolve(load_scenario("llama3-70b-hgx", keys))
     for seed in range(3 if engine == "replay" else 1):
-        counted(question, seed, engine)
+        counted(resolved, seed, engine)
 
 
 @pytest.mark.parametrize(("spares", "kept"), [(0, 1), (1, 2), (3, 4)])
@@ -115,10 +116,10 @@ def test_the_job_runs_while_enough_machines_work(spares: int, kept: int) -> None
         *("rejoin.repair_s=20000", f"recovery.free_machines={spares}", "recovery.reschedule_s=0"),
         *("recovery.hardware=reschedule", "recovery.launch_s=0", "recovery.communicator_s=0"),
     ]
-    question = resolve(load_scenario("llama3-70b-hgx", keys))
+    resolved = resolve(load_scenario("llama3-70b-hgx", keys))
     shares = []
     for seed in range(8):
-        record = run(question, seed)
+        record = run(resolved, seed)
         shares.append(1.0 - record["restart_s"] / record["time_s"])
     spread = np.std(shares, ddof=1) / np.sqrt(len(shares))
     assert np.mean(shares) == pytest.approx(poisson.cdf(kept - 1, 2.0), abs=4 * spread)
@@ -240,8 +241,8 @@ def test_the_mean_under_repair_counts_the_machines_that_a_failure_stops(
 ) -> None:
     rows = [f"20,{component},hardware,,,500"]
     keys = ["strategy.name=checkpoint", "recovery.free_machines=0"]
-    question = resolve(
+    resolved = resolve(
         load_scenario("llama3-70b-hgx", [*GROUPS_OF_THREE, *traced(tmp_path, *rows), *keys])
     )
-    mean = mean_under_repair(question.scenario, question.failures)
+    mean = mean_under_repair(resolved.scenario, resolved.failures)
     assert mean == pytest.approx(machines * 500 / 1e9)

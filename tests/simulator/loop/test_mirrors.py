@@ -13,7 +13,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.platform_files import platform_file, traffic_of
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.resolving import resolve
 from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.processes.process import run_on_simgrid

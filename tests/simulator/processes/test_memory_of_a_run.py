@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.loop.run import simulate

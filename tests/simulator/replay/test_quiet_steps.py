@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.simulator.accounting.progress import Batches, Progress
 from faultline.simulator.job.job import Job, Rules
 from faultline.simulator.job.phases import (
@@ -62,11 +62,11 @@ def simulated(job: Job, strategy: Strategy, engine: ReplayEngine) -> Progress:
 
 def quiet_share(scenario: str, options: list[str], seed: int) -> float:
     """Run a job both ways, assert that they agree, and return the share of quiet steps."""
-    question = resolve(load_scenario(scenario, options))
-    job = question.job(seed)
+    resolved = resolve(load_scenario(scenario, options))
+    job = resolved.job(seed)
     engine = Counting(job)
-    together = simulated(job, question.strategy(), engine)
-    apart = simulated(job, question.strategy(), StepByStep(job))
+    together = simulated(job, resolved.strategy(), engine)
+    apart = simulated(job, resolved.strategy(), StepByStep(job))
     tolerance: Any = {"rel": 1e-9, "abs": 1e-9 * apart.now_s}
     for field in fields(Progress):
         ours, theirs = getattr(together, field.name), getattr(apart, field.name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.workload.gpu_memory import layer_activation_bytes
 from faultline.simulator.workload.kernels import H100

@@ -115,7 +115,7 @@ def test_where_all_recoveries_cost_the_same_they_do(measured: MeasuredJob) -> No
     cell = Cell("stalls", 0.0, 0.0, 1e5, 300.0, stall_s=77.0)
     prepared = prepare(mecefo, cell, measured)
     assert isinstance(prepared, Prepared)
-    prices = prepared.question.durations.recovery
+    prices = prepared.resolved.durations.recovery
     # A migration is part of a restart.
     others_s = {"restart": 300.0, "migrate": 0.0}
     for known in get_args(RecoveryKind):
@@ -200,7 +200,7 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
     for share in (0.0, 1.0):
         prepared = prepare(candidate, Cell("domains", 0, share, 1e5, 908.0, 64, share), measured)
         assert isinstance(prepared, Prepared)
-        job = prepared.question
+        job = prepared.resolved
         losses.append(loss_in_restart(job.protected.protection, job.scenario, job.failures, 1000.0))
     assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
 
@@ -221,7 +221,7 @@ def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(
             prepare(one, cell, measured) for one in candidates if one.scheme == "dp-drop"
         )
         assert isinstance(prepared, Prepared)
-        assert prepared.question.restart_s < 100.0
+        assert prepared.resolved.restart_s < 100.0
     for scheme, row in rows["queue"].items():
         assert row["spare_gpus"] == 0
         better = rows["standbys"][scheme]

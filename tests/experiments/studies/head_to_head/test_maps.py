@@ -85,10 +85,10 @@ def test_a_candidate_is_tuned_before_the_truth_is_known(measured: MeasuredJob) -
     there = at_sampled_inputs(
         prepared, Cell("restart", 5000.0, 600.0, 1000.0, 600.0), sampled, measured
     )
-    assert there.question.redundancy == prepared.question.redundancy
-    assert there.question.snapshot_interval_steps == prepared.question.snapshot_interval_steps
-    assert there.question.failures.mtbf_s == pytest.approx(1000.0)
-    prices = [one.question.durations.recovery.duration_s(SHRINK) for one in (prepared, there)]
+    assert there.resolved.redundancy == prepared.resolved.redundancy
+    assert there.resolved.snapshot_interval_steps == prepared.resolved.snapshot_interval_steps
+    assert there.resolved.failures.mtbf_s == pytest.approx(1000.0)
+    prices = [one.resolved.durations.recovery.duration_s(SHRINK) for one in (prepared, there)]
     assert prices[1] == pytest.approx(3.0 * prices[0])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo import ablation, study
 from faultline.experiments.studies.mecefo.runs import (
@@ -47,10 +47,10 @@ def test_steps_follow_from_throughput() -> None:
     """A step of 1024 sequences of 256 tokens at 111.12k tokens/s takes 2.36 s."""
     assert MODELS["7B"].step_s("mecefo") == pytest.approx(1024 * 256 / 111_120)
     for cell in (ThroughputCell("mecefo", "350M", "low"), ThroughputCell("bamboo", "7B", "high")):
-        question = resolve(scenario_of(cell))
-        whole_s = question.compute_s + question.durations.all_reduce_s(4)
+        resolved = resolve(scenario_of(cell))
+        whole_s = resolved.compute_s + resolved.durations.all_reduce_s(4)
         assert whole_s == pytest.approx(MODELS[cell.model].step_s(cell.system), rel=1e-9)
-        assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario_name].mtbf_s
+        assert resolved.scenario.failures.mtbf_s == SCENARIOS[cell.scenario_name].mtbf_s
     assert 0 < all_reduce_s(MODELS["7B"]) < 0.02 * MODELS["7B"].step_s("mecefo")
 
 

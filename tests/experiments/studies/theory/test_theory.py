@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.choices import predict_job
+from faultline.experiments.job.resolving import resolve
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.spare.cells import cell_of
 from faultline.experiments.studies.stage import Stage
@@ -193,7 +194,7 @@ def test_the_best_redundancy_is_the_published_one() -> None:
 def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
     scenario = load_scenario("spare-sound", ["strategy.name=oobleck", "~restart.readers"])
     with pytest.raises(UserError, match="no closed forms"):
-        resolve(scenario).predict()
+        predict_job(resolve(scenario))
 
 
 @pytest.mark.slow
