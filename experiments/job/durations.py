@@ -32,7 +32,7 @@ from faultline.strategies.protection.storage import Storage
 if TYPE_CHECKING:
     from faultline.simulator.job.background import WriteBesideSteps
     from faultline.simulator.simgrid.traffic import Flow
-    from faultline.simulator.timing.simulated_times import SimulatedMoves
+    from faultline.simulator.timing.transfer_times import SimulatedMoves
 
 
 def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durations:
@@ -52,7 +52,7 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
     elif times.all_reduce_per_group_s is not None:
         all_reduce_s = ConstantTime(times.all_reduce_per_group_s * groups)
     if _is_probed(scenario):
-        from faultline.simulator.timing.probes import probe
+        from faultline.simulator.timing.transfer_times import probe
 
         path = platform_file(scenario)
         traffic = traffic_of(scenario, path)
@@ -66,7 +66,7 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
         if measured.load:
             load_s = probed.load_s
         if measured.checkpoint or measured.load:
-            from faultline.simulator.timing.simulated_times import SimulatedStorageTimes
+            from faultline.simulator.timing.transfer_times import SimulatedStorageTimes
 
             alike = partial(symmetry_of, path)
             assert save_s is not None, "stated or measured"
@@ -212,7 +212,7 @@ class MovesOnPlatform(MoveTimes):
 
     @cached_property
     def _simulated(self) -> SimulatedMoves:
-        from faultline.simulator.timing.simulated_times import SimulatedMoves
+        from faultline.simulator.timing.transfer_times import SimulatedMoves
 
         path = platform_file(self.scenario)
         traffic = traffic_of(self.scenario, path)

@@ -1,4 +1,4 @@
-"""Simulates steps on a loaded platform to measure their times; see `step_timing`."""
+"""Simulates steps on a loaded platform to measure their times; see `step_times`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import parts_of, read_rows
 from faultline.simulator.job.durations import Durations
-from faultline.simulator.timing.probes import probe
+from faultline.simulator.timing.transfer_times import probe
 from faultline.strategies.schemes.spare.golomb import largest_redundancy
 
 GROUPS = (200, 600, 1000)

@@ -27,7 +27,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.step_pattern import PartWork, PassWork, StepPattern
-from faultline.simulator.timing.step_timing import Timer, with_timer
+from faultline.simulator.timing.step_times import TimeStep, with_step_timer
 from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
 from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.parallel_job import ParallelJob
@@ -93,7 +93,7 @@ class Window:
 class WindowTimer:
     """Times steps of jobs on windows of one platform."""
 
-    def __init__(self, platform: Path, timer: Timer) -> None:
+    def __init__(self, platform: Path, timer: TimeStep) -> None:
         self._platform, self._timer = read_platform(platform), timer
         self._domain_gpus = min(map(len, self._platform.domains.values()))
         self._known: dict[StepPattern, StepTime] = {}
@@ -121,12 +121,12 @@ def _slowed(pattern: StepPattern, everywhere: float, in_the_middle: float) -> St
     return replace(pattern, parts=parts)
 
 
-def _on_cluster(name: str, domains: int, run: Callable[[Path, Timer], Result]) -> Result:
+def _on_cluster(name: str, domains: int, run: Callable[[Path, TimeStep], Result]) -> Result:
     """Call a function with the platform file of some domains, and a timer of steps on it."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / f"{name}-{domains}.xml"
         write_xml(cluster(name, domains), path)
-        return with_timer(path, partial(run, path))
+        return with_step_timer(path, partial(run, path))
 
 
 _TOLERANCE = 1e-4
@@ -175,7 +175,7 @@ def simulate(group: Group) -> Predicted:
     return _on_cluster(kind, max(2, domains), partial(_simulate, group))
 
 
-def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
+def _simulate(group: Group, platform: Path, timer: TimeStep) -> Predicted:
     time_job = WindowTimer(platform, timer)
     fitted = group.fitted
     efficiencies = dict(group.efficiencies) or {
@@ -283,7 +283,9 @@ def bus_bandwidths(gpu: str) -> pd.DataFrame:
     return measured.assign(simulated=_on_cluster(cluster, 2, partial(_rates, kernels, measured)))
 
 
-def _rates(kernels: Kernels, measured: pd.DataFrame, platform: Path, timer: Timer) -> list[float]:
+def _rates(
+    kernels: Kernels, measured: pd.DataFrame, platform: Path, timer: TimeStep
+) -> list[float]:
     rates = []
     for row in measured.itertuples():
         hosts = place_on_platform(Layout(1, 1, row.ranks), read_platform(platform))

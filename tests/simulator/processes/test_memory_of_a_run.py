@@ -21,7 +21,7 @@ from faultline.simulator.processes.process import SimgridResult, in_own_process
 from faultline.simulator.replay.engine import ReplayEngine
 from faultline.simulator.workload.layout import Layout
 
-from tests.simulator.timing.test_step_timing import pattern_of, placed, time_steps
+from tests.simulator.timing.test_step_times import pattern_of, placed, time_steps
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
 pytestmark = pytest.mark.system

@@ -16,7 +16,7 @@ from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, PassWork, StepPattern
 from faultline.simulator.processes.process import in_own_process
-from faultline.simulator.timing.step_timing import Timer, with_timer
+from faultline.simulator.timing.step_times import TimeStep, with_step_timer
 from faultline.simulator.workload.layout import Layout
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.rerouted_schedule import SplitBackward
@@ -26,7 +26,7 @@ from faultline.strategies.interface.step_shares import Pipeline, StageShare
 from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.schemes import bamboo
 
-from tests.simulator.timing.test_step_timing import NIC, NVLINK, SPEED, pattern_of
+from tests.simulator.timing.test_step_times import NIC, NVLINK, SPEED, pattern_of
 from tests.strategies.helpers import exact_iteration
 
 GROUPS, STAGES, TENSOR, LAYERS = 3, 3, 8, 6
@@ -146,12 +146,12 @@ class Each:
     def __init__(self, step: PlacedStep, asked: Sequence[StepShares]) -> None:
         self.step, self.asked = step, asked
 
-    def __call__(self, timer: Timer) -> list[StepTime]:
+    def __call__(self, timer: TimeStep) -> list[StepTime]:
         return [timer(self.step.hosts, self.step.pattern, one) for one in self.asked]
 
 
 def timed(path: Path, step: StepPattern, *asked: StepShares, folds: bool = True) -> list[StepTime]:
-    return with_timer(path, Each(placed(path, step), asked), folds=folds)
+    return with_step_timer(path, Each(placed(path, step), asked), folds=folds)
 
 
 class WithAPartDown(Each):
@@ -163,7 +163,7 @@ class WithAPartDown(Each):
         super().__init__(step, asked)
         self.left = left
 
-    def __call__(self, timer: Timer) -> list[StepTime]:
+    def __call__(self, timer: TimeStep) -> list[StepTime]:
         from faultline.simulator.simgrid.links import narrowed
 
         with narrowed(self.left):
@@ -189,7 +189,7 @@ def test_groups_below_a_switch_stand_for_each_other(
     left = bandwidths_with_parts_down(read_platform(path), ["leaf-00001-00"])
     assert 0 < len(left) < 9 * 8
     plan = WithAPartDown(placed(path, step), [EVERYBODY, *CASES.values()], left)
-    some, all_ = (with_timer(path, plan, folds=folds) for folds in (True, False))
+    some, all_ = (with_step_timer(path, plan, folds=folds) for folds in (True, False))
     for name, few, whole in zip(["sound", *CASES], some, all_, strict=True):
         assert few.step_s == pytest.approx(whole.step_s, rel=1e-9), name
         assert few.passes_s == pytest.approx(whole.passes_s, rel=1e-9), name

@@ -20,8 +20,8 @@ from faultline.simulator.job.durations import ConstantTime, RingTime
 from faultline.simulator.simgrid.state_transfers import StateTransfers
 from faultline.simulator.simgrid.traffic import Flow, Traffic
 from faultline.simulator.timing.collective_probe import CollectiveResult, probe_collective
-from faultline.simulator.timing.probes import ProbeResult, probe
 from faultline.simulator.timing.state_probe import state_transfer_times
+from faultline.simulator.timing.transfer_times import ProbeResult, probe
 
 from tests.simulator.helpers import traffic_on
 

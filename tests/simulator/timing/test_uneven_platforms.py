@@ -24,8 +24,7 @@ from faultline.simulator.job.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.processes.process import run_on_simgrid
 from faultline.simulator.simgrid.traffic import Readers, Traffic
-from faultline.simulator.timing.probes import ProbeResult, probe
-from faultline.simulator.timing.simulated_times import SimulatedStorageTimes
+from faultline.simulator.timing.transfer_times import ProbeResult, SimulatedStorageTimes, probe
 from faultline.strategies.plugins.registry import build_strategy
 
 from tests.simulator.collectives.stage_hand import Simulate, all_at_once

@@ -21,7 +21,7 @@ from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid.errors import SimulationError
 from faultline.simulator.timing.kept_platform import simulate_on
-from faultline.simulator.timing.step_timing import Timer, time_step, with_timer
+from faultline.simulator.timing.step_times import TimeStep, simulate_step, with_step_timer
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 
 from tests.simulator.helpers import edited
@@ -73,7 +73,7 @@ def placed(tmp_path: Path, layout: Layout, **overrides: object) -> tuple[Path, P
     return path, place_on_platform(layout, read_platform(path))
 
 
-def each_of(steps: Sequence[tuple[Placement[str], StepPattern]], timer: Timer) -> list[StepTime]:
+def each_of(steps: Sequence[tuple[Placement[str], StepPattern]], timer: TimeStep) -> list[StepTime]:
     return [timer(hosts, pattern) for hosts, pattern in steps]
 
 
@@ -81,7 +81,7 @@ def time_steps(
     platform: Path, steps: Sequence[tuple[Placement[str], StepPattern]], *, folds: bool = True
 ) -> list[StepTime]:
     """Time steps on one platform, one after the other in one process."""
-    return with_timer(platform, partial(each_of, steps), folds=folds)
+    return with_step_timer(platform, partial(each_of, steps), folds=folds)
 
 
 def seconds(activity: Activity) -> float:
@@ -196,7 +196,7 @@ def test_a_timer_is_used_repeatedly(tmp_path: Path) -> None:
     pattern = pattern_of(layout, 2)
     halves = {f"nic-{gpu:06d}": 0.5 for gpu in range(32)}
     first, slowed, again = (
-        simulate_on(platform, time_step, hosts, pattern, shares) for shares in ({}, halves, {})
+        simulate_on(platform, simulate_step, hosts, pattern, shares) for shares in ({}, halves, {})
     )
     assert [first] == [again] == time_steps(platform, [(hosts, pattern)], folds=False)
     assert slowed.data_parallel_s == pytest.approx(2 * first.data_parallel_s, rel=1e-3)
@@ -208,7 +208,7 @@ def test_a_platform_that_simgrid_refuses_is_reported(tmp_path: Path) -> None:
     platform, hosts = placed(tmp_path, layout)
     platform.write_text(platform.read_text().replace("<link_ctn", "<no_such_tag", 1))
     with pytest.raises(SimulationError, match="SimGrid refused to go on: Parse error"):
-        simulate_on(platform, time_step, hosts, pattern_of(layout, 2), {})
+        simulate_on(platform, simulate_step, hosts, pattern_of(layout, 2), {})
 
 
 def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:
