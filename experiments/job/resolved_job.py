@@ -29,6 +29,7 @@ from faultline.experiments.job.platform_files import (
     reduces_on_network,
 )
 from faultline.experiments.job.protected import Protected
+from faultline.experiments.job.sources import Number, sources_of
 from faultline.experiments.job.step_times import (
     jitter_of_passes,
     step_times,
@@ -109,20 +110,9 @@ class ResolvedJob:
         return prices.duration_s(needed) - (0.0 if prices.states(needed) else prices.detect_s)
 
     @property
-    def sources(self) -> dict[str, Source]:
-        """The source of each phase's time: stated, derived, or measured by SimGrid."""
-        times, measured = self.scenario.times, self.scenario.measured
-        known = self.durations.recovery.stated_s
-        kinds = strategy_class(self.scenario.strategy.name).recoveries
-        return {
-            "compute": self.workload.source,
-            "all_reduce": "measured" if measured.all_reduce else "stated",
-            "checkpoint": "measured" if measured.checkpoint else "stated",
-            "load": "measured" if measured.load else "stated",
-            "snapshot": "stated" if times.states_snapshots else "measured",
-            "restart": "stated" if "restart" in known else "derived",
-            "recovery": "stated" if set(kinds) <= set(known) else "derived",
-        }
+    def sources(self) -> dict[Number, Source]:
+        """The source of each number: stated, derived, or measured by SimGrid."""
+        return sources_of(self.scenario, self.workload, self.durations.recovery)
 
     @property
     def restart_s(self) -> float:

@@ -388,11 +388,15 @@ class Job:
             *simulated,
             *mfu,
             ("without failures", time_text(table.steps * self.step_s)),
-            ("a failure every", time_text(resolved.failures.mtbf_s)),
+            (f"a failure every ({sources['failures']})", time_text(resolved.failures.mtbf_s)),
             (f"restart ({sources['restart']})", time_text(resolved.restart_s + durations.load_s)),
             (f"checkpoint ({sources['checkpoint']})", f"{durations.save_s:.4g} s"),
-            ("checkpoint every", f"{resolved.interval_steps:,} steps"),
-            ("scheme, redundancy", f"{self.scenario.strategy.name}, {resolved.redundancy}"),
+            (
+                f"checkpoint every ({sources['checkpoint_interval']})",
+                f"{resolved.interval_steps:,} steps",
+            ),
+            ("scheme", self.scenario.strategy.name),
+            (f"redundancy ({sources['redundancy']})", f"{resolved.redundancy}"),
             ("protection", self.scenario.protection.name),
         ]
 

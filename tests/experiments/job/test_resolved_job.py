@@ -12,6 +12,7 @@ from faultline.experiments.job.choices import predict_job
 from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolving import resolve
+from faultline.experiments.job.sources import Number
 from faultline.experiments.job.stated_job import filled_in
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
@@ -125,6 +126,17 @@ def test_what_is_left_out_of_the_stated_times_is_derived() -> None:
         "restart",
     }
     assert left_out.ideal_step_s == 10.0 + 2.0
+
+
+def test_each_choice_and_rate_has_its_source() -> None:
+    numbers: tuple[Number, ...] = ("failures", "redundancy", "checkpoint_interval", "standbys")
+    keys = ("failures.mtbf_s", "strategy.redundancy", "checkpoint.interval_steps")
+    left_open = resolve(load_scenario("spare-study", [f"~{key}" for key in keys]))
+    assert {left_open.sources[number] for number in numbers} == {"derived"}
+    stated = {**dict(zip(keys, (300.0, 3, 17), strict=True)), "recovery.standbys": 2}
+    assert {resolve(load_scenario("spare-study", stated)).sources[one] for one in numbers} == {
+        "stated"
+    }
 
 
 JOB = ["job.steps=4", "job.compute_jitter=0", "~times.restart_s"]
