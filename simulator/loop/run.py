@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from faultline.simulator.failures.clocks import FailureClocks
-from faultline.simulator.job.phases import Outcome, Phase
+from faultline.simulator.loop.engine import Engine
 from faultline.simulator.loop.training import Training
 
 MOST_HITS_WITHOUT_PROGRESS = 200_000
@@ -14,16 +11,6 @@ MOST_HITS_WITHOUT_PROGRESS = 200_000
 
 class StandstillError(ValueError):
     """A job makes no progress between its failures; the message is one line."""
-
-
-class Engine(Protocol):
-    """Executes phases."""
-
-    clocks: FailureClocks
-
-    def execute(self, phase: Phase) -> Outcome:
-        """Execute one phase and return its outcome."""
-        ...
 
 
 def simulate(training: Training, engine: Engine) -> None:

@@ -13,184 +13,109 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import filterfalse
 from math import inf
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.job.compute_times import ComputeTimes, SimulatedFactors
+from faultline.simulator.job.background import Meets
+from faultline.simulator.job.compute_times import ComputeTimes
 from faultline.simulator.job.job import Job
 from faultline.simulator.job.phases import (
     AllReduce,
     Background,
     Compute,
-    Inquiry,
-    Load,
     Outcome,
     Phase,
     QuietSteps,
-    Reconfigure,
-    Rejoin,
     Restart,
     Save,
-    Send,
-    Stall,
 )
-from faultline.simulator.job.recovery_times import RecoveryTimes, sent_moves
-from faultline.simulator.replay.beside import BesideCopies
-from faultline.strategies.interface.recovery import Recovery
-from numpy.typing import NDArray
+from faultline.simulator.loop.engine import Engine
+from faultline.simulator.replay.copies import CopiesInFlight
+from faultline.simulator.replay.quiet_execution import QuietExecution
+from faultline.strategies.interface.recovery import SentMove
 
-# From this many steps on, arrays are faster than one step after the other.
-_MANY_STEPS = 24
 _NO_GROUPS: Mapping[int, int] = MappingProxyType({})
 
 
-class ReplayEngine(BesideCopies):
+class ReplayEngine(Engine):
     """Executes a job's phases by their durations.
 
     The `durations` of the job state how long phases take.
+
+    Attributes
+    ----------
+    now_s : float
+        The time, in simulated seconds.
     """
+
+    now_s = 0.0
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         work = job.work
+        self._down: set[int] = set()
+        self._dropped: set[int] = set()
         self._upcoming: list[tuple[float, int]] = []
         self._watch(range(work.groups))
         self._busy_until_s: dict[int, float] = {}
-        self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
-        jitter = 0.0 if work.simulates_steps else work.compute_jitter
-        self._pace = ComputeTimes(1.0, jitter, work.minimum_factor, job.seed)
-        self._factors = SimulatedFactors.of(job.timer, job.seed)
-        # Ends of compute and all-reduce of steps ahead: of these phases, from this draw on.
-        self._ahead_s = np.empty(0)
-        self._ahead_of: Compute | None = None
-        self._ahead_from = 0
-        self._rules = job.rules
-        self._watchdog = job.rules.detection == "watchdog"
+        self._timed_phase: AllReduce | None = None
+        self._timed_s = 0.0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
-        self._hung_s = inf
-        self._handlers: dict[type, Callable[[Any], Outcome]] = {
-            Compute: self._compute,
-            AllReduce: self._all_reduce,
-            QuietSteps: self._quiet_steps,
-            Inquiry: self._inquire,
-            Reconfigure: self._reconfigure,
-            Save: self._save,
-            Background: self._begin_write,
-            Stall: self._stall,
-            Send: self._send,
-            Restart: self._restart,
-            Load: self._load,
-            Rejoin: self._rejoin,
-        }
+        self._pace = ComputeTimes(1.0, self._jitter, work.minimum_factor, job.seed)
+        self._quiet = QuietExecution(
+            self._pace, self._factors, fails_in_all_reduce=self._fails_in_all_reduce
+        )
+        self._flights = CopiesInFlight()
+        # Groups whose clocks are not watched at a restart, and those of them that have failed.
+        self._unwatched: set[int] = set()
+        self._struck: list[int] = []
 
-    def execute(self, phase: Phase) -> Outcome:
-        """Execute one phase and return its outcome."""
-        handler = self._handlers[type(phase)]
-        return self._beside_copies(handler, phase) if self._writes.left_s else handler(phase)
+    @property
+    def _copies(self) -> bool:
+        return bool(self._flights.clock.left_s)
+
+    def _beside_copies(self, method: Callable[[Any], Outcome], phase: Phase) -> Outcome:
+        self._flights.begin_phase(phase, self.now_s)
+        outcome = super()._beside_copies(method, phase)
+        self._flights.end_part(self.now_s, is_broken=bool(outcome.missing))
+        return outcome
+
+    def _beside(self, meets: Meets, alone_s: float) -> float:
+        """Return the seconds that a part takes from now on, given its time without copies."""
+        return self._flights.beside(meets, alone_s, self.now_s) if self._copies else alone_s
+
+    def _all_reduce_alone_s(self, phase: AllReduce) -> float:
+        """Return the time of an all-reduce without copies, in seconds; the last one is kept."""
+        if phase is not self._timed_phase:
+            self._timed_phase, self._timed_s = phase, self._timer.exchange_s(phase)
+        return self._timed_s
+
+    def _begin_write(self, phase: Background) -> Outcome:
+        write, next_failure_s, now_s = phase.write, self._next_failure_s, self.now_s
+        if write.writer is None:
+            up = set(range(len(next_failure_s))) - self._dropped - self._down
+            fails_s = (next_failure_s[group] for group in up)
+            # A group that fails ends only its own copies, but the snapshot is incomplete.
+            breaks_s = min((at_s for at_s in fails_s if at_s > now_s), default=inf)
+            self._flights.clock.begin(write, breaks_s)
+        elif write.writer in self._down or next_failure_s[write.writer] <= now_s:
+            write.end()
+        else:
+            self._flights.clock.begin(write, next_failure_s[write.writer])
+        return Outcome(now_s)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
-        now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s or self._writes.left_s:
-            return Outcome(now_s)
-        compute, all_reduce, at_most, until_s, snapshots = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
-        slowest = self._slowest_groups(compute)
-        if failure_s <= now_s or slowest is None:
-            return Outcome(now_s)
-        (groups, stack_s), stacks = slowest, compute.stacks
-        all_reduce_s = self._all_reduce_alone_s(all_reduce)
-        # A failure later than `computing_s` after the start of a step does not affect its compute.
-        # If failures break all-reduces, `reducing_s` more keeps the whole step clear of it.
-        computing_s = pace.longest_s(stacks) * stack_s
-        factors, ahead = self._factors, pace.draws_ahead and self._factors is None
-        if factors:
-            computing_s *= factors.longest(compute)
-        reducing_s = all_reduce_s if self._fails_in_all_reduce else 0.0
-        if now_s + computing_s + reducing_s >= failure_s:
-            return Outcome(now_s)
-        nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
-        snapshot_ends_s: list[float] = []
-        while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
-            remaining, likely = at_most - steps, (failure_s - now_s) / nominal_s
-            if remaining < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
-                if factors:
-                    slower = factors.draw(compute)
-                    stack_s = slower.stack_s * slower.slow.slowest
-                now_s += stack_s * pace.slowest_s(groups, stacks)
-                now_s += all_reduce_s
-                steps += 1
-                if snapshots and (steps - snapshots.first) % snapshots.every == 0:
-                    snapshot_ends_s.append(now_s)
-                continue
-            ends_s = self._ends_ahead(compute, slowest, all_reduce_s, now_s, remaining, likely)
-            quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
-            if last_s >= until_s or last_s + computing_s + reducing_s >= failure_s:
-                starts_s = ends_s[:-1:2]
-                in_time = starts_s.searchsorted(until_s)
-                unharmed = (starts_s + computing_s + reducing_s).searchsorted(failure_s)
-                quiet = int(min(in_time, unharmed))
-            pace.pass_over(quiet)
-            now_s = ends_s.item(2 * quiet)
-            if snapshots:
-                following = steps + 1 + (snapshots.first - steps - 1) % snapshots.every
-                begin, by = 2 * (following - steps), 2 * snapshots.every
-                snapshot_ends_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
-            steps += quiet
-        self.now_s = now_s
-        return Outcome(now_s, (), (), (), (), steps, steps * all_reduce_s, snapshot_ends_s)
-
-    def _slowest_groups(self, compute: Compute) -> tuple[int, float] | None:
-        """Return how many groups may be the slowest, and the seconds per stack of these.
-
-        Returns None if both the groups with the largest factor and others may be the slowest.
-        """
-        stack_s, slow = compute.stack_s, compute.slow.compute
-        if not slow:
-            return len(compute.members), stack_s
-        factors = sorted(slow.values())
-        largest, groups = factors[-1], factors.count(factors[-1])
-        second = factors[-groups - 1] if groups < len(factors) else 1.0
-        longest_s = self._pace.longest_s(compute.stacks)
-        nominal_s = self._pace.nominal_s(compute.stacks)
-        # The least time of a group is as far below the nominal time as the longest is above it.
-        if largest * (2.0 * nominal_s - longest_s) < second * longest_s and longest_s > nominal_s:
-            return None
-        return groups, stack_s * largest
-
-    def _ends_ahead(
-        self,
-        compute: Compute,
-        slowest: tuple[int, float],
-        all_reduce_s: float,
-        now_s: float,
-        at_most: int,
-        likely: float,
-    ) -> NDArray[np.float64]:
-        """Return `now_s`, then the ends of compute and of all-reduce of some of the next steps.
-
-        Times are added in the same order as for single steps, so the sums have the same bits.
-        """
-        place = 2 * (self._pace.drawn - self._ahead_from)
-        if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
-            groups, stack_s = slowest
-            slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
-            self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
-            self._ahead_s = np.full(2 * len(slowest_s) + 1, all_reduce_s)
-            np.multiply(slowest_s, stack_s, out=self._ahead_s[1::2])
-        # The next step begins at the end of the step before.
-        self._ahead_s[place] = now_s
-        ends_s: NDArray[np.float64] = np.add.accumulate(
-            self._ahead_s[place : place + 2 * at_most + 1]
-        )
-        return ends_s
+        if failure_s <= self.now_s or self._down or self._busy_until_s or self._copies:
+            return Outcome(self.now_s)
+        all_reduce_s = self._all_reduce_alone_s(phase.all_reduce)
+        outcome = self._quiet.execute(phase, self.now_s, failure_s, all_reduce_s)
+        self.now_s = outcome.now_s
+        return outcome
 
     def _compute(self, phase: Compute) -> Outcome:
-        if self._factors:
-            phase = self._factors.draw(phase)
         members, stacks, _, patch, stack_s, _, slow, pipelines, _, _, _ = phase
         start_s, times, upcoming, down = self.now_s, self._pace, self._upcoming, self._down
         busy_until_s = self._busy_until_s
@@ -205,7 +130,7 @@ class ReplayEngine(BesideCopies):
         finishing: tuple[int, ...] | None = None
         if self._simulates_steps and down:
             work, lacking = self._job.work, down.union(timed)
-            stack_s = self._job.timer.finishing_stack_s(phase, lacking)
+            stack_s = self._timer.finishing_stack_s(phase, lacking)
             if pipelines:
                 # Other groups may compute all stages of a group that is down, and pipelines of
                 # groups that are up may need its nodes.
@@ -221,7 +146,7 @@ class ReplayEngine(BesideCopies):
                 counts = Counter(patch.get(group, 1) for group in finishing)
             for stacks, groups in counts.items():
                 end_s = max(end_s, start_s + stack_s * times.slowest_s(groups, stacks))
-        if self._writes.left_s:
+        if self._copies:
             # A group that is down has failed before the end: rounding must not change that.
             failed_s = (self._next_failure_s[group] for group in down)
             end_s = max(start_s + self._beside("passes", end_s - start_s), *failed_s, 0.0)
@@ -273,7 +198,7 @@ class ReplayEngine(BesideCopies):
         return end_s, timed
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
-        start_s, rules, down = self.now_s, self._rules, self._down
+        start_s, down = self.now_s, self._down
         alone_s = self._all_reduce_alone_s(phase)
         lacked_from_start = bool(down)
         if self._fails_in_all_reduce:
@@ -283,13 +208,7 @@ class ReplayEngine(BesideCopies):
         if not down:
             self.now_s = start_s + self._beside("sync", alone_s)
             return Outcome(self.now_s)
-        if self._watchdog:
-            self.now_s = max(start_s, min(start_s, self._hung_s) + rules.watchdog_s)
-            self._hung_s = inf
-        elif lacked_from_start:
-            self.now_s += alone_s * rules.failed_all_reduce_fraction
-        else:
-            self.now_s += alone_s
+        self.now_s = self._shows_s(start_s, alone_s, is_absent=lacked_from_start)
         if not lacked_from_start:
             # The first failure may come after the time-out of the watchdog, or after the usual end
             # of the exchange. Groups that fail after that failure is noticed are still up.
@@ -311,65 +230,47 @@ class ReplayEngine(BesideCopies):
             any_failed = True
         return any_failed
 
-    def _inquire(self, phase: Inquiry) -> Outcome:
-        struck = self.clocks.happened(phase.groups, self.now_s, phase.since_s)
-        return Outcome(self.now_s, struck=struck)
-
-    def _reconfigure(self, phase: Reconfigure) -> Outcome:
-        members, dropped, carried_on, recovery, reports_failures = phase
-        clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
-        hit = (*dropped, *carried_on) if carried_on else dropped
-        failed = self._unreported_failures(hit)
-        for group in hit:
+    def _leave(self, dropped: Sequence[int], carried_on: Sequence[int]) -> None:
+        clocks, now_s = self.clocks, self.now_s
+        for group in (*dropped, *carried_on):
             clocks.take(group, now_s)
-        self._down.difference_update(hit)
+            self._down.discard(group)
         self._dropped.update(dropped)
         for group in carried_on:
             clocks.resume(group, now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        struck = clocks.collect(reports_failures)
-        if recovery is None:
-            return Outcome(now_s, (), (), struck)
-        self.now_s = now_s + times.duration_s(recovery, failed)
-        if recovery.moves:
-            self._move(recovery, members)
-        return Outcome(self.now_s, (), (), struck, times.last_phases())
-
-    def _unreported_failures(self, groups: Iterable[int]) -> list[Failure | None]:
-        """Return the groups' unreported failures if recovery times depend on them."""
-        if not self._recovery_times.depends_on_failures:
-            return []
-        return [self.clocks.due(group) for group in groups]
 
     def _save(self, phase: Save) -> Outcome:
         writer, fails_s = phase.writer, self._next_failure_s[phase.writer]
         if writer in self._down or fails_s <= self.now_s:
             return Outcome(self.now_s, (writer,))
-        save_s = self._job.timer.save_s(writer)
+        save_s = self._timer.save_s(writer)
         if phase.waits:
             save_s = self._beside("save", save_s)
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
-        elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
+        elif self._rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
             self.now_s = fails_s
             return Outcome(self.now_s, (writer,))
         else:
             self.now_s += save_s
         return Outcome(self.now_s)
 
-    def _restart(self, phase: Restart) -> Outcome:
-        rules, start_s = self._job.rules, self.now_s
+    def _unnoticed(self) -> list[Failure | None]:
+        self._unwatched = self._down | self._dropped
+        self._struck = self._failing_until(self.now_s, self._unwatched)
+        return self._due(group for group in self._struck if group not in self._dropped)
+
+    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[float, int]]:
+        # All hosts are turned off.
+        self._flights.clock.end()
+        rules, start_s = self._rules, self.now_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
-        absent = set(phase.absent)
+        unwatched, absent = self._unwatched, set(phase.absent)
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
-        unwatched = self._down | self._dropped
-        struck = self._failing_until(start_s, unwatched)
-        failed = self._unreported_failures(group for group in struck if group not in self._dropped)
-        restart_s = self._recovery_times.duration_s(phase.recovery, failed)
-        restart_s += self._recovery_times.repair_s(failed)
         end_s = start_s + restart_s
-        for group in struck:
+        for group in self._struck:
             if group not in self._dropped:
                 clocks.take(group, start_s)
             clocks.take_while_down(group, start_s)
@@ -394,26 +295,13 @@ class ReplayEngine(BesideCopies):
             self._watch(group for group in range(phase.groups) if group not in absent)
         for group in () if absent else unwatched:
             heappush(self._upcoming, (next_failure_s[group], group))
-        phases, failed_meanwhile = self._recovery_times.last_phases(), tuple(sorted(failures))
-        return Outcome(
-            end_s, (), failed_meanwhile, self.clocks.collect(phase.reports_failures), phases
-        )
+        return failures
 
-    def _stall(self, phase: Stall) -> Outcome:
-        self.now_s += phase.duration_s
-        return Outcome(self.now_s)
+    def _wait(self, duration_s: float) -> None:
+        self.now_s += duration_s
 
-    def _send(self, phase: Send) -> Outcome:
-        self.now_s += self._beside("send", self._job.timer.sent_s(phase.moves))
-        return Outcome(self.now_s)
-
-    def _load(self, phase: Load) -> Outcome:
-        loading, unharmed = 0, self._unharmed(phase.members)
-        while unharmed and len(unharmed) != loading:
-            loading, load_s = len(unharmed), phase.duration_s
-            self.now_s += self._job.timer.load_s(unharmed) if load_s is None else load_s
-            unharmed = self._unharmed(phase.members)
-        return Outcome(self.now_s)
+    def _load_into(self, members: Sequence[int], duration_s: float | None) -> None:
+        self.now_s += self._timer.load_s(members) if duration_s is None else duration_s
 
     def _failing_until(
         self, time_s: float, unwatched: set[int], spared: Collection[int] = ()
@@ -428,54 +316,32 @@ class ReplayEngine(BesideCopies):
         failing = (group for group in unwatched if next_failure_s[group] <= time_s)
         return sorted(group for group in failing if group not in spared)
 
-    def _unharmed(self, members: Sequence[int]) -> Sequence[int]:
-        """Return the members that have not failed by now; all of them have watched clocks."""
-        upcoming, failed = self._upcoming, []
-        while upcoming and upcoming[0][0] <= self.now_s:
-            failed.append(heappop(upcoming))
-        for failure in failed:
-            heappush(upcoming, failure)
-        if not failed:
-            return members
-        failed_groups = {group for _, group in failed}
-        return [*filterfalse(failed_groups.__contains__, members)]
+    def _up(self, groups: Sequence[int]) -> Sequence[int]:
+        if not self._down and (not self._upcoming or self._upcoming[0][0] > self.now_s):
+            return groups
+        return [group for group in groups if self._next_failure_s[group] > self.now_s]
 
-    def _rejoin(self, phase: Rejoin) -> Outcome:
-        for group in phase.groups:
+    def _bring_back(self, groups: Sequence[int], up_at_s: float) -> None:
+        for group in groups:
             self.clocks.take_while_down(group, self.now_s)
             self.clocks.resume(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        self._dropped.difference_update(phase.groups)
-        self.now_s += self._recovery_times.duration_s(phase.recovery)
-        self._move(phase.recovery, phase.members)
-        return Outcome(self.now_s, phases=self._recovery_times.last_phases())
+        self._dropped.difference_update(groups)
 
-    def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
-        """Move state; send it again from other groups whenever a sender or receiver fails."""
-        if recovery is None or not self._job.timer.moves(recovery):
-            return
+    def _arrives(self, moves: Sequence[SentMove]) -> bool:
         times = self._job.durations.moves
-        assert times is not None
-        moves, able = recovery.moves, set(self._up(members))
-        while moves := tuple(move for move in moves if move.group in able):
-            self._advance_writes()
-            sent = sent_moves(moves, able)
-            begun_s, busy_s = self.now_s, times.busy_s(sent)
-            alone_s = max(busy_s.values(), default=0.0)
-            lasts_s = self._beside("send", alone_s)
-            self.now_s += lasts_s
-            slower = lasts_s / alone_s if alone_s else 1.0
-            # A group that fails after its last flow has arrived breaks nothing.
-            if all(
-                self._next_failure_s[group] > begun_s + slower * group_s
-                for group, group_s in busy_s.items()
-            ):
-                return
-            able = set(self._up(able))
-
-    def _up(self, groups: Iterable[int]) -> list[int]:
-        """Return the groups that have not failed by now."""
-        return [group for group in groups if self._next_failure_s[group] > self.now_s]
+        assert times is not None, "no state moves"
+        self._flights.end_part(self.now_s)
+        begun_s, busy_s = self.now_s, times.busy_s(moves)
+        alone_s = max(busy_s.values(), default=0.0)
+        lasts_s = self._beside("send", alone_s)
+        self.now_s += lasts_s
+        slower = lasts_s / alone_s if alone_s else 1.0
+        # A group that fails after its last flow has arrived breaks nothing.
+        return all(
+            self._next_failure_s[group] > begun_s + slower * group_s
+            for group, group_s in busy_s.items()
+        )
 
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]

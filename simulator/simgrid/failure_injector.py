@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -51,6 +51,15 @@ class FailureInjector:
         self.ranks: dict[int, Rank] = {}
         self.down: set[int] = set()
         self._unnoticed: set[int] = set()
+
+    @property
+    def next_failure_s(self) -> Sequence[float]:
+        """When each group fails next, in simulated seconds."""
+        return self._clocks.next_failure_s
+
+    def fails_by(self, group: int, time_s: float) -> bool:
+        """Return whether a group fails at a time or before; clocks differ by rounding."""
+        return self.next_failure_s[group] <= time_s * (1.0 + 1e-12)
 
     def power_on(self) -> None:
         """Start the rank of every group."""
