@@ -150,7 +150,7 @@ class SimgridEngine(Engine):
         def simulate() -> None:
             if steps and passes.times:
                 steps.set_conditions(phase.parts_down, phase.slow)
-                off_s = self._off_s() if passes.at_risk else {}
+                off_s = self.failure_injector.off_s() if passes.at_risk else {}
                 steps.passes(passes.shares, passes.times, phase.factor, passes.at_risk, off_s)
 
         risky = {group: orders[group] for group in at_risk}
@@ -199,15 +199,6 @@ class SimgridEngine(Engine):
         # A rank that waits for a group at risk gets its data, or waits for ever.
         without_order = unharmed & (simulated | waiting | (stacks.keys() - set(computing)))
         return _Passes(shares, times, at_risk, without_order)
-
-    def _off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
-        """Return when hosts fail, by name; -inf for the hosts of groups that are down or absent."""
-        off, next_failure_s = self.failure_injector.down.union(absent), self._next_failure_s
-        return {
-            host: -inf if group in off else next_failure_s[group]
-            for group, hosts in enumerate(self._traffic.hosts)
-            for host in hosts
-        }
 
     def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
         """Return the members that no failure or checkpoint disturbs for `duration_s`."""
@@ -263,7 +254,9 @@ class SimgridEngine(Engine):
         else:
             first_s = min(self._next_failure_s[group] for group in members)
             fails_s = None if absent else first_s
-            steps.broken_sync(self._shares(phase), self._off_s(absent), shows_s, fails_s)
+            steps.broken_sync(
+                self._shares(phase), self.failure_injector.off_s(absent), shows_s, fails_s
+            )
         if not absent and not self._gradients_follow:
             # Waits and passes of stated time send no hidden gradients; the known end has them.
             simgrid.this_actor.sleep_until(ends_s)
@@ -309,7 +302,7 @@ class SimgridEngine(Engine):
         all_reduce.start(
             [place for place, group in enumerate(members) if group not in down],
             lambda: self._orders.news.put(reduced),
-            self._off_s(),
+            self.failure_injector.off_s(),
         )
         is_missing |= any(group in down for group in members)
         ended = fired = False

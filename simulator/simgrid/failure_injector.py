@@ -57,6 +57,15 @@ class FailureInjector:
         """When each group fails next, in simulated seconds."""
         return self._clocks.next_failure_s
 
+    def off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
+        """Return when hosts fail, by name; -inf for the hosts of groups that are down or absent."""
+        off = self.down.union(absent)
+        return {
+            host.name: -inf if group in off else self.next_failure_s[group]
+            for group, hosts in enumerate(self._hosts)
+            for host in hosts
+        }
+
     def fails_by(self, group: int, time_s: float) -> bool:
         """Return whether a group fails at a time or before; clocks differ by rounding."""
         return self.next_failure_s[group] <= time_s * (1.0 + 1e-12)
