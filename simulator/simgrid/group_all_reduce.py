@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from math import inf
@@ -10,7 +9,7 @@ from types import MappingProxyType
 
 import simgrid
 from faultline.simulator.job.durations import RingTime
-from faultline.simulator.simgrid.links import way_between
+from faultline.simulator.simgrid.links import busy_s_per_byte, way_between
 from faultline.simulator.simgrid.storage_traffic import BROKEN_OFF, may_begin
 
 _FEW_EDGES = 4096
@@ -137,8 +136,11 @@ def ring_unevenness(groups: Groups, bytes_per_host: float) -> float:
     rings = [_edges(groups, near, far) for near, far in _pairs(groups)]
     rings.append([edge for near in range(count) for edge in _edges(groups, near, near + 1)])
     times = [
-        RingTime(latency_s, bytes_per_host * s_per_byte)
-        for latency_s, s_per_byte in map(_latency_and_s_per_byte, rings)
+        RingTime(
+            max(way_between(*edge).latency_s for edge in ring),
+            bytes_per_host * max(busy_s_per_byte(ring).values(), default=0.0),
+        )
+        for ring in rings
     ]
     # Latency has most effect on the largest ring, bandwidth on the smallest.
     return max(_spread([time_s(members) for time_s in times]) for members in (2, count))
@@ -155,23 +157,6 @@ def _pairs(groups: Groups) -> Iterable[tuple[int, int]]:
 
 def _edges(groups: Groups, near: int, far: int) -> list[tuple[str, str]]:
     return list(zip(groups[near], groups[far % len(groups)], strict=True))
-
-
-def _latency_and_s_per_byte(edges: Iterable[tuple[str, str]]) -> tuple[float, float]:
-    """Return latency in s, and s per byte, of equal flows that start at once over some edges.
-
-    The flows through the link with the most flows for its bandwidth get the smallest share, so they
-    end last, together: max-min fairness gives no flow less.
-    """
-    latest_s = longest_s = 0.0
-    busy_s: dict[str, float] = defaultdict(float)
-    for near, far in edges:
-        way = way_between(near, far)
-        latest_s = max(latest_s, way.latency_s)
-        for name, link in way.shared:
-            busy_s[name] += 1 / link.bandwidth
-        longest_s = max(longest_s, *(1 / link.bandwidth for link in way.unshared), 0.0)
-    return latest_s, max(longest_s, *busy_s.values(), 0.0)
 
 
 def _spread(times_s: Sequence[float]) -> float:

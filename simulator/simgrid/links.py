@@ -48,6 +48,22 @@ def _is_shared(name: str) -> bool:
     return bool(policy != simgrid.Link.SharingPolicy.FATPIPE)
 
 
+def busy_s_per_byte(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Return how long a byte of each message keeps each link busy, in seconds, by SimGrid's names.
+
+    Messages of equal size that start at once last as long as the busiest link: its messages get the
+    smallest share, by max-min fairness, and end last, together.
+    """
+    busy: dict[str, float] = {}
+    for sender, receiver in messages:
+        way = way_between(sender, receiver)
+        for name, link in way.shared:
+            busy[name] = busy.get(name, 0.0) + 1.0 / link.bandwidth
+        for link in way.unshared:
+            busy[link.name] = 1.0 / link.bandwidth
+    return busy
+
+
 def remaining_shares(
     path: Path, parts_down: Sequence[str], causes: Iterable[Failure]
 ) -> dict[str, float]:

@@ -66,17 +66,10 @@ def _phases(traffic: Traffic) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]
 
 def _busy_s_per_byte(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
     """Return how long a byte of each message keeps each link busy, by links of the XML."""
-    from faultline.simulator.simgrid.links import way_between
+    from faultline.simulator.simgrid.links import busy_s_per_byte
 
-    directed: dict[str, float] = {}
-    for sender, receiver in messages:
-        way = way_between(sender, receiver)
-        for name, link in way.shared:
-            directed[name] = directed.get(name, 0.0) + 1.0 / link.bandwidth
-        for link in way.unshared:
-            directed[link.name] = 1.0 / link.bandwidth
     busy: dict[str, float] = {}
-    for name, seconds in directed.items():
+    for name, seconds in busy_s_per_byte(messages).items():
         # SimGrid names the two directions of nic-000017 nic-000017_UP and nic-000017_DOWN.
         link_name = name.removesuffix("_UP").removesuffix("_DOWN")
         busy[link_name] = max(busy.get(link_name, 0.0), seconds)
