@@ -5,12 +5,10 @@ faultline --scheme-file docs/examples/own_scheme.py run spare-sound --set strate
 
 from collections.abc import Sequence
 
-from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
     Strategy,
-    StrategyOptions,
     Verdict,
     WipeOut,
 )
@@ -21,18 +19,6 @@ class OneLess(Strategy):
 
     name = "one-less"
     summary = "Goes on without one group, with a smaller batch"
-
-    def __init__(
-        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
-    ) -> None:
-        super().__init__(groups, redundancy, options, shape)
-        self.restart()
-
-    def restart(self) -> None:
-        self._plan = StepPlan(tuple(range(self.groups)), stacks=1)
-
-    def plan(self) -> StepPlan:
-        return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         remaining = tuple(group for group in self.plan().members if group not in missing)

@@ -111,23 +111,35 @@ class Strategy(ABC):
     ) -> None:
         self.groups = groups
         self.redundancy = redundancy
+        self.options = options
         self.shape = shape
+        self._whole = StepPlan(tuple(range(groups)), 1)
+        self._plan: StepPlan | None = self._whole
         self.states_refused = 0
         """Number of alternatives rejected because they do not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
 
-    @abstractmethod
     def restart(self) -> None:
-        """Reset all failures: all groups are up again."""
+        """Reset all failures: all groups are up again, and compute one stack each."""
+        self._plan = self._whole
 
-    @abstractmethod
     def plan(self) -> StepPlan:
         """Return the work of the next step; the same object until something changes.
 
         A plan without members right after a restart means that no hardware is left. The restart
         then lasts until the next repair.
+
+        A scheme sets `_plan` when something changes, or sets it to None and returns the plan from
+        `_step_plan` when the loop asks for it.
         """
+        if self._plan is None:
+            self._plan = self._step_plan()
+        return self._plan
+
+    def _step_plan(self) -> StepPlan:
+        """Return the plan for the current losses."""
+        return self._whole
 
     @abstractmethod
     def on_failures(self, missing: Sequence[int]) -> Verdict:

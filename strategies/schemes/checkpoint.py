@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.interface.scheme import (
-    StepPlan,
     Strategy,
-    StrategyOptions,
     Verdict,
     WipeOut,
 )
@@ -25,18 +22,6 @@ class Checkpoint(Strategy):
     summary: ClassVar[str] = "Checkpoint and restart only: no redundancy"
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft", "just-in-time")
-
-    def __init__(
-        self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
-    ) -> None:
-        super().__init__(groups, redundancy, options, shape)
-        self._plan = StepPlan(tuple(range(groups)), 1)
-
-    def restart(self) -> None:
-        """Nothing is kept between failures."""
-
-    def plan(self) -> StepPlan:
-        return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         return WipeOut(tuple(missing))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.interface.scheme import (
     Continue,
@@ -58,37 +57,25 @@ class ReplicaDrop(Strategy):
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
     readmits: ClassVar[bool] = True
     Options: ClassVar[type[StrategyOptions]] = ReplicaDropOptions
-
-    def __init__(
-        self, groups: int, redundancy: int, options: ReplicaDropOptions, shape: JobShape
-    ) -> None:
-        super().__init__(groups, redundancy, options, shape)
-        self._options = options
-        self.restart()
-
-    def restart(self) -> None:
-        self._plan = StepPlan(tuple(range(self.groups)), 1)
-
-    def plan(self) -> StepPlan:
-        return self._plan
+    options: ReplicaDropOptions
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        members = remaining_members(self._plan.members, missing)
-        if len(members) < self._options.least_replicas:
+        members = remaining_members(self.plan().members, missing)
+        if len(members) < self.options.least_replicas:
             return WipeOut(tuple(missing))
         self._set_members(members)
-        patch = dict.fromkeys(members, 1) if self._options.broken_step == "discarded" else {}
+        patch = dict.fromkeys(members, 1) if self.options.broken_step == "discarded" else {}
         return Continue(tuple(missing), patch)
 
     def on_return(self, returning: Sequence[int]) -> None:
-        self._set_members(tuple(sorted((*self._plan.members, *returning))))
+        self._set_members(tuple(sorted((*self.plan().members, *returning))))
 
     def _set_members(self, members: tuple[int, ...]) -> None:
         self._plan = StepPlan(members, 1, batch_share=len(members) / self.groups)
 
     def masked_failures(self) -> float:
         """Return the failures until too few replicas are left, without returns."""
-        return float(self.groups - self._options.least_replicas + 1)
+        return float(self.groups - self.options.least_replicas + 1)
 
     def work_per_step(self) -> float:
         """Return 1: each replica computes its one share of the batch."""

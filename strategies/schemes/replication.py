@@ -67,17 +67,15 @@ class Replication(Strategy):
         super().__init__(groups, redundancy, options, shape)
         self._sees_all = options.controller_sees == "all"
         self._checkpoint_waits = options.checkpoint_waits
+        self._whole = StepPlan(tuple(range(groups)), 1, redundancy)
         self.restart()
 
     def restart(self) -> None:
+        super().restart()
         groups, redundancy = self.groups, self.redundancy
         self._up_in_set = [
             min(redundancy, groups - first) for first in range(0, groups, redundancy)
         ]
-        self._plan = StepPlan(tuple(range(groups)), 1, redundancy)
-
-    def plan(self) -> StepPlan:
-        return self._plan
 
     @property
     def compares(self) -> bool:
@@ -93,7 +91,7 @@ class Replication(Strategy):
             self._up_in_set[group // self.redundancy] -= 1
         if 0 in self._up_in_set:
             return WipeOut(seen)
-        self._plan = StepPlan(remaining_members(self._plan.members, seen), 1, self.redundancy)
+        self._plan = StepPlan(remaining_members(self.plan().members, seen), 1, self.redundancy)
         return Continue(seen)
 
     def failure_course(self) -> FailureCourse:

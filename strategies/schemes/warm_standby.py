@@ -24,7 +24,6 @@ from faultline.strategies.interface.scheme import (
     Continue,
     Hit,
     Need,
-    StepPlan,
     Strategy,
     StrategyOptions,
     Verdict,
@@ -49,14 +48,10 @@ class WarmStandby(Strategy):
         self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
     ) -> None:
         super().__init__(groups, redundancy, options, shape)
-        self._plan = StepPlan(tuple(range(groups)), 1)
-        self.restart()
-
-    def restart(self) -> None:
         self._new_hits: dict[int, Hit] = {}
 
-    def plan(self) -> StepPlan:
-        return self._plan
+    def restart(self) -> None:
+        self._new_hits.clear()
 
     def on_hit(self, hit: Hit) -> None:
         self._new_hits[hit.group] = hit
@@ -68,7 +63,7 @@ class WarmStandby(Strategy):
         if len(hits) == self.groups and _share_a_part(hits):
             return WipeOut(tuple(missing))
         recovery = replace(TAKEN_ROLE, moves=tuple(move for hit in hits for move in _moves(hit)))
-        patch = dict.fromkeys(self._plan.members, 1)
+        patch = dict.fromkeys(self._whole.members, 1)
         return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
     def masked_failures(self) -> float:

@@ -104,19 +104,12 @@ class RestartingReplicas(Strategy):
         self._pod_groups = options.pod_groups or groups
         self._resharding_slowdown = options.resharding_slowdown
         self._damage = Damage(self.shape.tensor)
-        self._whole = StepPlan(tuple(range(groups)), 1)
-        self._plan: StepPlan | None = self._whole
         # The stage whose state a domain has, of domains that ever had another than their own.
         self._stage_held: dict[Place, int] = {}
 
     def restart(self) -> None:
+        super().restart()
         self._damage.clear()
-        self._plan = self._whole
-
-    def plan(self) -> StepPlan:
-        if self._plan is None:
-            self._plan = self._step_plan()
-        return self._plan
 
     def on_hit(self, hit: Hit) -> None:
         self._damage.add(hit)

@@ -12,7 +12,6 @@ from functools import cached_property
 from math import floor, log2
 from typing import ClassVar, Literal
 
-from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import (
     Continue,
     StepPlan,
@@ -54,14 +53,11 @@ class Spare(Strategy):
     summary: ClassVar[str] = "SPARe: r stacked shard types per group, reordered around failures"
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft")
     Options: ClassVar[type[StrategyOptions]] = SpareOptions
+    options: SpareOptions
 
-    def __init__(
-        self, groups: int, redundancy: int, options: SpareOptions, shape: JobShape
-    ) -> None:
-        super().__init__(groups, redundancy, options, shape)
-        self._one_stack = options.patch_compute == "one-stack"
-        ruler_for(groups, redundancy)  # Raises if there is none.
-        self._plan = StepPlan(tuple(range(groups)), 1)
+    @property
+    def _one_stack(self) -> bool:
+        return self.options.patch_compute == "one-stack"
 
     @cached_property
     def shards(self) -> StackedShards:
@@ -69,17 +65,14 @@ class Spare(Strategy):
         return StackedShards(self.groups, self.redundancy)
 
     def restart(self) -> None:
+        super().restart()
         self.shards.reset()
-        self._plan = StepPlan(tuple(range(self.groups)), 1)
-
-    def plan(self) -> StepPlan:
-        return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         reordering = self.shards.fail(missing)
         if reordering is None:
             return WipeOut(tuple(missing))
-        members = remaining_members(self._plan.members, missing)
+        members = remaining_members(self.plan().members, missing)
         self._plan = StepPlan(members, reordering.stacks)
         if reordering.fixed:
             return Continue(tuple(missing))

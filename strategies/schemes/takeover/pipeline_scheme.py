@@ -104,20 +104,17 @@ class PipelineScheme(Strategy):
         self._least_nodes = min(self.shape.least_stages, self.shape.stages)
         # Stages that each group has lost since the last verdict.
         self._newly: dict[int, tuple[int, ...]] = {}
-        self._whole = StepPlan(tuple(range(groups)), 1)
-        self._plan: StepPlan | None = self._whole
 
     def restart(self) -> None:
+        super().restart()
         self._lost.clear()
         self._newly.clear()
-        self._plan = self._whole
 
     def plan(self) -> StepPlan:
         if self._plan is None:
-            self._plan = self._step_plan()
             # Hits reported at a restart are no losses of the next step.
             self._newly.clear()
-        return self._plan
+        return super().plan()
 
     def on_hit(self, hit: Hit) -> None:
         self._note(hit, self._lost.add(hit))

@@ -59,13 +59,13 @@ class Mirrored(ReplicaDrop):
     name = "mirrored"
     summary = "Replica drop with mirrors"
     Options = MirroredOptions
+    options: MirroredOptions
 
     def __init__(
         self, groups: int, redundancy: int, options: StrategyOptions, shape: JobShape
     ) -> None:
-        assert isinstance(options, MirroredOptions)
-        self._mirrored = options
         super().__init__(groups, redundancy, options, shape)
+        self.restart()
 
     def restart(self) -> None:
         super().restart()
@@ -76,10 +76,10 @@ class Mirrored(ReplicaDrop):
         self._add_mirrors()
 
     def _add_mirrors(self) -> None:
-        chosen = self._mirrored
-        sent = ring(self._plan.members, chosen.distance, chosen.share)
+        chosen, plan = self.options, self.plan()
+        sent = ring(plan.members, chosen.distance, chosen.share)
         mirrors = (Mirror(sent, chosen.every_steps),) * bool(sent)
-        self._plan = self._plan._replace(mirrors=mirrors)
+        self._plan = plan._replace(mirrors=mirrors)
 
 
 def mirrored(groups: int, **options: Any) -> Mirrored:

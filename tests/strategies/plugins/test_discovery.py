@@ -95,7 +95,7 @@ def test_nothing_shipped_is_broken() -> None:
         (
             "from faultline.strategies.interface.scheme import Strategy\n"
             "class Half(Strategy):\n    name = 'half'\n",
-            "Half lacks masked_failures, on_failures, plan, restart, work_per_step",
+            "Half lacks masked_failures, on_failures, work_per_step",
         ),
     ],
 )
