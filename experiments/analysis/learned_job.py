@@ -14,20 +14,39 @@ from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.config.logs.goodput_log import GoodputLog
 from faultline.experiments.config.mix_file import GPUS_PER_NODE
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import ScenarioSource
-from faultline.experiments.config.toml_text import parse_toml
 from faultline.simulator.failures.failure import Failure
 
 _Z90_OVER_Z95 = 1.644854 / 1.959964
 _STEPS = 100_000
+_WRITE_S = 0.001
 _DRAWN_NODES = 0
 """Seed for the node of each stop of a replayed job."""
 
 
 def learned_job(fit: JobFit) -> Scenario:
-    """Return the scenario of a fitted job: one group under checkpointing."""
-    text = scenario_text(GPUS_PER_NODE, fit)
-    return ScenarioSource(f"scenario of {fit.log.name}", parse_toml(text)[0], text=text).scenario()
+    """Return the scenario of a fitted job: one group under checkpointing, as `scenario_text`."""
+    starts = fit.between_starts
+    return Scenario().change(
+        {
+            "job": {"gpus": max(1, fit.log.nodes) * GPUS_PER_NODE, "groups": 1, "steps": _STEPS},
+            "strategy.name": "checkpoint",
+            "failures": {
+                "model": "independent",
+                "distribution": "weibull",
+                "shape": starts.shape.mean,
+                "mtbf_s": starts.mean_s.mean,
+            },
+            "restart.failure_during": "begins-anew",
+            "checkpoint.interval_steps": fit.interval_steps,
+            "times": {
+                "compute_s": fit.step_s.mean,
+                "all_reduce_s": 0.0,
+                "checkpoint_write_s": _WRITE_S,
+                "checkpoint_load_s": 0.0,
+                "restart_s": _sum(fit.start_to_load_s, fit.warm_up_s).mean,
+            },
+        }
+    )
 
 
 def stops_of(log: GoodputLog) -> list[Failure]:
@@ -141,7 +160,7 @@ def _times(fit: JobFit) -> tuple[list[str], list[str]]:
         "all_reduce_s = 0.0         # in compute_s",
         "# Not in the log: for how long a checkpoint stops the job. It counts in compute_s:",
         f"# if you state it, take a {fit.interval_steps}th of it off there.",
-        "checkpoint_write_s = 0.001",
+        f"checkpoint_write_s = {_WRITE_S}",
         "checkpoint_load_s = 0.0    # in restart_s",
         f"# Start to load, {fit.start_to_load_s.mean:.4g} s (mean of {counts['load']}), and "
         f"warm-up, {fit.warm_up_s.mean:.4g} s (mean of {counts['warm-up']}).",

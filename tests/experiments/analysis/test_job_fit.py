@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.experiments.analysis.job_fit import fit_job, fit_start_times
+from faultline.experiments.analysis.learned_job import learned_job, scenario_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.goodput_log import GoodputLog, LoggedLife
+from faultline.experiments.config.mix_file import GPUS_PER_NODE
+from faultline.experiments.config.scenario_file import ScenarioSource
 from scipy import stats
 
 
@@ -105,3 +108,17 @@ def test_intervals_hold_the_true_values_at_their_stated_rate() -> None:
             held[name] += found[name].low <= value <= found[name].high
     shares = {name: count / seeds for name, count in held.items()}
     assert all(0.90 <= share <= 0.99 for share in shares.values()), shares
+
+
+def test_the_learned_job_is_that_of_the_printed_file() -> None:
+    """The file has its numbers rounded to six digits, and the shape to four."""
+    rng = np.random.default_rng(6)
+    fit = fit_job(log_of((900.0 * rng.weibull(1.2, 200)).tolist(), rng))
+    printed = ScenarioSource.of_text("printed", scenario_text(GPUS_PER_NODE, fit)).scenario()
+    built = learned_job(fit)
+    for table in ("job", "strategy", "restart", "checkpoint", "failures", "times"):
+        stated = getattr(printed, table).model_dump(exclude={"kinds"}, exclude_none=True)
+        ours = getattr(built, table).model_dump(exclude={"kinds"}, exclude_none=True)
+        for key, value in stated.items():
+            is_number = isinstance(value, float)
+            assert ours[key] == (pytest.approx(value, rel=1e-3) if is_number else value), key
