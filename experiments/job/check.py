@@ -13,7 +13,8 @@ from faultline.experiments.config.scenario_file import ScenarioSource, read_sour
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_of
-from faultline.experiments.job.platform_files import check_platform, platform_file, traffic_of
+from faultline.experiments.job.placement import traffic_of
+from faultline.experiments.job.platform_files import check_platform, platform_file
 from faultline.experiments.job.resolving import resolve_runnable
 from faultline.experiments.job.step_times import is_simulated, measures_compute, placed_step
 from faultline.platforms.errors import one_line

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import DETECTED_S, Hardware
 from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.placement import traffic_of
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
     gpus_on_platform,
     platform_file,
     symmetry_of,
-    traffic_of,
 )
 from faultline.experiments.job.step_times import (
     is_simulated,

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec
     from faultline.platforms.spec_tables import Gpu
     from faultline.platforms.symmetry import Symmetry
-    from faultline.simulator.simgrid.traffic import Traffic
 
 
 Arguments = ParamSpec("Arguments")
@@ -342,83 +341,3 @@ def _text_with_memories(path: Path) -> str:
     platform = platform_at(path)
     assert platform.spec is not None, "measurements need a spec"
     return with_memory_doors(platform, platform.spec)
-
-
-def traffic_of(scenario: Scenario, path: Path) -> Traffic:
-    """Place the job's groups on the platform's GPUs, in order.
-
-    A UserError refuses a platform that is too small for the job, or lacks a part that the scenario
-    measures.
-    """
-    from faultline.simulator.simgrid.traffic import Traffic
-
-    job, platform = scenario.job, platform_at(path)
-    hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
-    if hosts_per_group == 0:
-        raise UserError(
-            f"{scenario.platform.file}: has {len(platform.gpus)} GPU hosts for job.groups = "
-            f"{job.groups}; use a larger platform or fewer groups"
-        )
-    if any(scenario.measured):
-        _check_measurable(scenario, platform, hosts_per_group, left_over)
-    # A job that is smaller than its platform uses the first GPUs.
-    hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
-    names = platform.gpu_names
-    held_bytes = state_bytes(scenario)
-    held_bytes -= shared_bytes(scenario) * (1.0 - 1.0 / replicas_of(scenario))
-    return Traffic(
-        [
-            names[group * hosts_per_group : (group + 1) * hosts_per_group]
-            for group in range(job.groups)
-        ],
-        platform.storage or "",
-        job.parameter_bytes / job.gpus_of_group,
-        *scenario.measured,
-        readers=scenario.restart.readers or "one-group",
-        checkpoint_bytes=state_bytes(scenario) / job.gpus_of_group,
-        gpus_per_group=job.gpus_of_group,
-        context=scenario.model.context,
-        state_bytes=held_bytes / job.gpus_of_group,
-    )
-
-
-def state_bytes(scenario: Scenario) -> float:
-    """Return the state of a replica that checkpoints and snapshots keep, in bytes."""
-    stated = scenario.protection.state_bytes
-    if stated is not None:
-        return stated
-    return scenario.protection.state_over_parameters * scenario.job.parameter_bytes
-
-
-def shared_bytes(scenario: Scenario) -> float:
-    """Return the part of `state_bytes` that is sharded over replicas, in bytes."""
-    table = scenario.model
-    if table.name == "stated" or not table.shard_optimizer:
-        return 0.0
-    return max(0.0, state_bytes(scenario) - scenario.job.parameter_bytes)
-
-
-def replicas_of(scenario: Scenario) -> int:
-    """Return the number of replicas of a job, over which it may shard state."""
-    return scenario.job.groups * scenario.model.context
-
-
-def _check_measurable(
-    scenario: Scenario, platform: Platform, hosts_per_group: int, left_over: int
-) -> None:
-    job = scenario.job
-    gpus_of_group = hosts_per_group * platform.gpus_per_rank
-    # A job may use a part of a cluster, but a rail plane represents the whole job.
-    is_whole = job.gpus in (None, job.all_gpus)
-    is_part = is_whole and platform.gpus_per_rank == 1 and gpus_of_group >= job.gpus_of_group
-    if not is_part and (left_over or gpus_of_group != job.gpus_of_group):
-        total = len(platform.gpus) * platform.gpus_per_rank
-        raise UserError(
-            f"{scenario.platform.file}: represents {total} GPUs, the job has {job.groups} groups "
-            f"of {job.gpus_of_group}; set job.gpus = {total} and groups that divide it"
-        )
-    if platform.storage is None and (scenario.measured.checkpoint or scenario.measured.load):
-        raise UserError(
-            f"{scenario.platform.file}: has no storage host to write a checkpoint to; add one, or "
-            "state times.checkpoint_write_s and leave restart.readers open"
-        )

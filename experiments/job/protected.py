@@ -13,16 +13,14 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.placement import replicas_of, shared_bytes, state_bytes
 from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
     is_plane,
     platform_file,
-    replicas_of,
-    shared_bytes,
     spec_at_size,
     spec_of,
-    state_bytes,
     with_memories,
 )
 from faultline.experiments.job.step_times import is_simulated

@@ -12,7 +12,7 @@ from faultline.experiments.config.tables.phases import key_of_recovery
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.failure_model import mean_repair_s
-from faultline.experiments.job.platform_files import state_bytes
+from faultline.experiments.job.placement import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob, awaits_repairs
 from faultline.experiments.job.resolving import resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure

@@ -24,10 +24,7 @@ from faultline.experiments.job.failure_model import (
     reactions_of,
 )
 from faultline.experiments.job.job_shape import scheme_of
-from faultline.experiments.job.platform_files import (
-    is_as_generated,
-    reduces_on_network,
-)
+from faultline.experiments.job.platform_files import is_as_generated, reduces_on_network
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.sources import Number, sources_of
 from faultline.experiments.job.step_times import (

@@ -6,20 +6,10 @@ from collections.abc import Sequence
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.choices import (
-    at_redundancy,
-    choices_at,
-    wants_best_period,
-)
-from faultline.experiments.job.durations import (
-    durations_of,
-)
-from faultline.experiments.job.failure_model import (
-    failure_model,
-)
-from faultline.experiments.job.platform_files import (
-    check_platform,
-)
+from faultline.experiments.job.choices import at_redundancy, choices_at, wants_best_period
+from faultline.experiments.job.durations import durations_of
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import ResolvedJob, restart_of
 from faultline.experiments.job.workload import Workload, workload_of

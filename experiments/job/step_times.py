@@ -11,6 +11,7 @@ from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.placement import traffic_of
 from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
@@ -19,7 +20,6 @@ from faultline.experiments.job.platform_files import (
     reduces_on_network,
     spec_of,
     symmetry_of,
-    traffic_of,
 )
 from faultline.simulator.job.durations import StepTime, StepTimes
 from faultline.simulator.pattern.plan_shares import StepShares

@@ -22,11 +22,7 @@ from faultline.experiments.analysis.design import (
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.priors import UncertainKey, priors_of
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.job.choices import (
-    Choice,
-    at_complete_snapshots,
-    choices_for,
-)
+from faultline.experiments.job.choices import Choice, at_complete_snapshots, choices_for
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, chosen_as, quantiles_of
 from faultline.experiments.planner.plan import Line, RankedPlan

@@ -18,10 +18,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import MovesOfMoreGroups, durations_of, recovery_prices
-from faultline.experiments.job.platform_files import (
-    platform_file,
-    spec_of,
-)
+from faultline.experiments.job.platform_files import platform_file, spec_of
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
 from faultline.experiments.job.workload import workload_of

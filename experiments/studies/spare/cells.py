@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.platform_files import generate_preset, traffic_of
+from faultline.experiments.job.placement import traffic_of
+from faultline.experiments.job.platform_files import generate_preset
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point

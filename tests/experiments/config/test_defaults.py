@@ -14,7 +14,8 @@ from faultline.experiments.config.tables.job import ModelName
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.failure_model import failure_model
-from faultline.experiments.job.platform_files import spec_of, state_bytes
+from faultline.experiments.job.placement import state_bytes
+from faultline.experiments.job.platform_files import spec_of
 from faultline.experiments.job.resolved_keys import value_at
 from faultline.experiments.job.resolving import resolve
 from faultline.simulator.workload.known_models import KNOWN_MODELS

@@ -11,7 +11,8 @@ import pytest
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
-from faultline.experiments.job.platform_files import platform_file, traffic_of
+from faultline.experiments.job.placement import traffic_of
+from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve

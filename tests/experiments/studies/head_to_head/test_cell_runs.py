@@ -12,8 +12,8 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.choices import loss_in_restart
 from faultline.experiments.job.job_shape import job_shape
+from faultline.experiments.job.state_loss import loss_in_restart
 from faultline.experiments.studies.head_to_head.cell_runs import (
     CellTask,
     Prepared,
