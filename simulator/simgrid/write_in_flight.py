@@ -49,24 +49,31 @@ class FlowsAlone:
         return part_s, self.alone_s - head_s, ended_s, written_s
 
     def beside_all(
-        self, parts: Sequence[Callable[[], object]], most: int
-    ) -> list[tuple[int, float, float]]:
+        self, parts: Sequence[Callable[[], object]], parts_s: Sequence[float], most: int
+    ) -> list[tuple[float, ...] | None]:
         """Run parts in turn beside the write until it ends, each `most` times at most.
 
-        Returns for each part how often the write outlasted it, how long it then took, and the
-        seconds that the write alone would have needed for the bytes that it sent meanwhile.
+        Returns for each part what `Sharing.of` needs: from all runs that the write outlasted, or
+        else from the one in which it ended; None if it met none. Alone they take `parts_s` seconds.
         """
-        found = [(0, 0.0, 0.0)] * len(parts)
+        found: list[tuple[float, ...] | None] = [None] * len(parts)
         comms, sent_s = begin(self._flows), 0.0
         for place, part in [*enumerate(parts)] * most:
+            begun_s, is_in_flight = simgrid.Engine.clock, sent_s < self.alone_s
             lasted_s, left = lasting_s(part), self._left_of(comms)
+            now_sent_s = float(np.interp(-left, -self._left, self._times_s))
+            if left:
+                alone_s, _, all_s, lost_s = found[place] or (0.0, 0.0, 0.0, self.alone_s)
+                alone_s, all_s = alone_s + parts_s[place], all_s + lasted_s
+                lost_s += lasted_s - (now_sent_s - sent_s)
+                found[place] = alone_s, self.alone_s, all_s, lost_s
+            elif is_in_flight and found[place] is None:
+                _await(comms)
+                written_s = max(comm.finish_time for comm in comms) - begun_s
+                found[place] = parts_s[place], self.alone_s - sent_s, lasted_s, written_s
+            sent_s = now_sent_s
             if not left and place == len(parts) - 1:
                 break
-            if left:
-                count, all_s, written_s = found[place]
-                now_sent_s = float(np.interp(-left, -self._left, self._times_s))
-                written_s += now_sent_s - sent_s
-                found[place], sent_s = (count + 1, all_s + lasted_s, written_s), now_sent_s
         _await(comms)
         return found
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import simgrid
 
 # Raise it when the same request would be simulated differently.
-_VERSION = 6
+_VERSION = 7
 _MOST_STEPS = 8
 """Steps beside which a long write is observed."""
 
@@ -93,16 +93,11 @@ def simulate_beside(
     def measure() -> None:
         write = FlowsAlone(flows)
         alone_s = [lasting_s(part) for part in parts]
-        covered = write.beside_all(parts, _MOST_STEPS)
+        found = write.beside_all(parts, alone_s, _MOST_STEPS)
         for place, (part, part_s) in enumerate(zip(parts, alone_s, strict=True)):
             for before in parts[:place]:
                 before()
-            count, beside_s, written_s = covered[place]
-            if count:
-                written_s = write.alone_s + beside_s - written_s
-                times.append((count * part_s, write.alone_s, beside_s, written_s))
-            else:
-                times.append(write.beside(part, part_s))
+            times.append(found[place] or write.beside(part, part_s))
         times.append(write.beside(save, lasting_s(save)))
 
     run_controller(engine, "measure", measure)
