@@ -1,7 +1,8 @@
 """Each group's failure clock: the time of its next failure.
 
-A clock's life: it is *set* to the time of the next failure; at that time the failure is *due*; the
-training job or the restart *takes* it, and the clock is set again.
+A clock's life: it is *set* to the next failure, which can be looked at (*peek*); the job or
+the restart *takes* the failure, and the clock is set again. Failures of a group that is down pass
+without effect (*take while down*), until the group is up again (*resume*).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, takewhile
+from itertools import takewhile
 from math import inf
 from typing import Literal
 
@@ -28,6 +29,8 @@ _FEW_GROUPS = 4096
 
 class FailureClocks(ABC):
     """Failure clocks of all groups of a run, all set at time 0.
+
+    A failure is one object, however many groups it stops and however often it is looked at.
 
     Attributes
     ----------
@@ -53,41 +56,37 @@ class FailureClocks(ABC):
     def events(self) -> int: ...
 
     @abstractmethod
-    def collect(self, reported: bool = True) -> Sequence[Failure]:
-        """Return the failures since the last call of groups that were up.
+    def peek(self, group: int) -> Failure:
+        """Return the next failure of a group; it is at `next_failure_s`, perhaps at infinity."""
 
-        A failure of several groups is listed once per group. Failures that are not
-        `reported` are dropped.
+    def peek_each(self, groups: Sequence[int]) -> dict[int, Failure]:
+        """Return the next failure of each group."""
+        return dict(zip(groups, map(self.peek, groups), strict=True))
+
+    @abstractmethod
+    def peek_until(self, group: int, until_s: float) -> Sequence[Failure]:
+        """Return the next failures of a group in the order of time, at least those up to a time."""
+
+    def between(self, groups: Iterable[int], since_s: float, until_s: float) -> list[Failure]:
+        """Return the next failures of groups after `since_s`, up to `until_s`; none is taken.
+
+        A failure of several groups is listed for each of them.
         """
+        found: list[Failure] = []
+        for group in groups:
+            if self.next_failure_s[group] <= until_s:
+                # In a long wait most failures are earlier.
+                latest_first = reversed(self.peek_until(group, until_s))
+                later = takewhile(lambda one: one.time_s > since_s, latest_first)
+                found += (failure for failure in later if failure.time_s <= until_s)
+        return found
 
     @abstractmethod
-    def due(self, group: int) -> Failure | None:
-        """Return the next failure of a group; None if it never fails again."""
+    def take(self, group: int, noticed_s: float | None = None) -> Failure:
+        """Take the next failure of a group, and set the clock to the one after it.
 
-    @abstractmethod
-    def due_between(self, group: int, since_s: float, until_s: float) -> Sequence[Failure]:
-        """Return the due failures of a group after `since_s`, up to `until_s`; none is taken."""
-
-    def happened(
-        self, groups: Sequence[int], now_s: float, since_s: float | None = None
-    ) -> list[Failure]:
-        """Return the due failure of each missing group, or all of some groups after `since_s`."""
-        if since_s is None:
-            # SimGrid's clock may be a rounding short of the failure that it has executed.
-            first = map(self.due, groups)
-            return [failure for failure in first if failure is not None]
-        next_s = self.next_failure_s
-        struck = [group for group in groups if next_s[group] <= now_s]
-        due = (self.due_between(group, since_s, now_s) for group in struck)
-        return [*chain.from_iterable(due)]
-
-    @abstractmethod
-    def take(self, group: int, noticed_s: float) -> None:
-        """Take a due failure, noticed at `noticed_s`, and set the clock to the next one."""
-
-    @abstractmethod
-    def resume(self, group: int, up_s: float) -> None:
-        """Note that a group is up again; if its repair missed the fault, the fault recurs later."""
+        It was noticed at `noticed_s`, in seconds, by default when it happened.
+        """
 
     @abstractmethod
     def take_while_down(self, group: int, until_s: float) -> None:
@@ -97,8 +96,8 @@ class FailureClocks(ABC):
         """
 
     @abstractmethod
-    def take_at_occurrence(self, group: int) -> float:
-        """Take the next failure at its time; return that time."""
+    def resume(self, group: int, up_s: float) -> None:
+        """Note that a group is up again; if its repair missed the fault, the fault recurs later."""
 
 
 class RenewalClocks(FailureClocks):
@@ -130,11 +129,11 @@ class RenewalClocks(FailureClocks):
     ) -> None:
         self._distribution = distribution
         self._victims = victims
+        # By group, the next failure if it was looked at, later ones that were, and how many were
+        # taken.
+        self._next: dict[int, Failure] = {}
+        self._later: dict[int, deque[Failure]] = {}
         self._taken = [0] * groups
-        self._struck: list[tuple[float, int, int]] = []
-        # By group: its failures taken so far, until when it was looked ahead, and then how many
-        # failures ahead, and the time of the first failure after that.
-        self._looked_ahead: dict[int, tuple[int, float, int, float]] = {}
         self._from_detection = rule == "from-detection"
         self._seed = seed
         # Most of 100,000 groups never fail again, so streams are kept only for groups that do.
@@ -151,64 +150,62 @@ class RenewalClocks(FailureClocks):
         """Each failure has one hit."""
         return self.hits
 
-    def collect(self, reported: bool = True) -> Sequence[Failure]:
-        struck, self._struck = self._struck, []
-        return [self._failure(*failure) for failure in struck] if reported else ()
+    def peek(self, group: int) -> Failure:
+        failure = self._next.get(group)
+        if failure is None:
+            at_s, index = self.next_failure_s[group], self._taken[group]
+            failure = self._next[group] = self._failure(at_s, group, index)
+        return failure
 
-    def due(self, group: int) -> Failure:
-        return self._failure(self.next_failure_s[group], group, self._taken[group])
+    def peek_each(self, groups: Sequence[int]) -> dict[int, Failure]:
+        known = self._next.get
+        return {group: known(group) or self.peek(group) for group in groups}
 
-    def due_between(self, group: int, since_s: float, until_s: float) -> Sequence[Failure]:
-        taken, ahead, time_s, due = self._taken[group], 0, self.next_failure_s[group], []
-        looked = self._looked_ahead.get(group)
-        if looked is not None and looked[0] == taken and looked[1] <= since_s:
-            _, _, ahead, time_s = looked
-        while time_s <= until_s:
-            if time_s > since_s:
-                due.append(self._failure(time_s, group, taken + ahead))
-            if self._from_detection:
-                # The next interval begins when this failure is noticed.
-                return due
-            ahead += 1
-            block = self._blocks[group] or self._next_block(group)
-            if ahead > len(block):
-                # Intervals are used from the end.
-                block = self._blocks[group] = self._next_block(group) + block
-            time_s += block[-ahead]
-        self._looked_ahead[group] = taken, until_s, ahead, time_s
-        return due
+    def peek_until(self, group: int, until_s: float) -> Sequence[Failure]:
+        failures = [self.peek(group), *self._later.get(group, ())]
+        # From detection, the interval after the first failure begins when that one is noticed.
+        while not self._from_detection and failures[-1].time_s <= until_s:
+            interval_s = (self._blocks[group] or self._next_block(group)).pop()
+            later_s = failures[-1].time_s + interval_s
+            failures.append(self._failure(later_s, group, self._taken[group] + len(failures)))
+        if len(failures) > 1:
+            self._later[group] = deque(failures[1:])
+        return failures
 
-    def take(self, group: int, noticed_s: float) -> None:
-        happened_s, index = self.next_failure_s[group], self._taken[group]
-        self._struck.append((happened_s, group, index))
-        self._taken[group] = index + 1
-        self.hits += 1
-        begun_s = noticed_s if self._from_detection else happened_s
-        interval_s = (self._blocks[group] or self._next_block(group)).pop()
-        self.next_failure_s[group] = begun_s + interval_s
+    def take(self, group: int, noticed_s: float | None = None) -> Failure:
+        failure = self._next.get(group) or self.peek(group)
+        if noticed_s is None or not self._from_detection:
+            noticed_s = failure.time_s
+        self._pass_over(group, noticed_s)
+        return failure
 
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
-            self.next_failure_s[group] += (self._blocks[group] or self._next_block(group)).pop()
-            self.hits += 1
+            self._pass_over(group, self.next_failure_s[group])
             self.hits_while_down += 1
-            self._taken[group] += 1
-
-    def take_at_occurrence(self, group: int) -> float:
-        happened_s = self.next_failure_s[group]
-        self.take(group, happened_s)
-        return happened_s
 
     def resume(self, group: int, up_s: float) -> None:
         """Do nothing: without known causes no fault recurs."""
 
+    def _pass_over(self, group: int, begun_s: float) -> None:
+        """Set the clock to the next failure; the interval until then begins at `begun_s`."""
+        self.hits += 1
+        self._taken[group] += 1
+        self._next.pop(group, None)
+        if self._later and (later := self._later.get(group)):
+            failure = self._next[group] = later.popleft()
+            self.next_failure_s[group] = failure.time_s
+        else:
+            interval_s = (self._blocks[group] or self._next_block(group)).pop()
+            self.next_failure_s[group] = begun_s + interval_s
+
     def _failure(self, time_s: float, group: int, index: int) -> Failure:
+        """Return the failure of a group that has had `index` failures before."""
         groups = range(group, group + 1)
-        whole = Failure(time_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
         if self._victims is None:
-            return whole
+            return Failure(time_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
         level, number, kind = self._victims.of(group, index)
-        return whole._replace(level=level, number=number, kind=kind)
+        return Failure(time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
 
     def _next_block(self, group: int) -> list[float]:
         """Draw intervals of a group, several at a time for speed; they are used from the end."""
@@ -243,7 +240,6 @@ class EventClocks(FailureClocks):
         self._batches = batches
         self._spared = frozenset(spared)
         self._ahead: list[deque[Failure]] = [deque() for _ in range(groups)]
-        self._struck: list[Failure] = []
         self._recurring: dict[int, Failure] = {}
         self._read_until_s = -inf
         # Failures that some of their groups have taken: how many groups have not, by identity.
@@ -257,36 +253,26 @@ class EventClocks(FailureClocks):
     def events(self) -> int:
         return sum(self.events_by_cause.values())
 
-    def collect(self, reported: bool = True) -> Sequence[Failure]:
-        struck, self._struck = self._struck, []
-        return struck if reported else ()
-
-    def due(self, group: int) -> Failure | None:
+    def peek(self, group: int) -> Failure:
         ahead = self._ahead[group]
-        return ahead[0] if ahead else None
+        return ahead[0] if ahead else _never(group)
 
-    def due_between(self, group: int, since_s: float, until_s: float) -> Sequence[Failure]:
+    def peek_until(self, group: int, until_s: float) -> Sequence[Failure]:
         while self._read_until_s <= until_s and self._read_batch():
             pass
-        # In a long wait most failures are earlier.
-        later = takewhile(lambda one: one.time_s > since_s, reversed(self._ahead[group]))
-        return [failure for failure in later if failure.time_s <= until_s][::-1]
+        return self._ahead[group]
 
-    def take(self, group: int, noticed_s: float) -> None:
-        self.take_at_occurrence(group)
+    def take(self, group: int, noticed_s: float | None = None) -> Failure:
+        failure = self._pass_over(group)
+        # If several groups fail, the faulty component belongs to the first.
+        if failure.recurs_s and group == failure.groups[0]:
+            self._recurring[group] = failure
+        return failure
 
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
             self._pass_over(group)
             self.hits_while_down += 1
-
-    def take_at_occurrence(self, group: int) -> float:
-        failure = self._pass_over(group)
-        self._struck.append(failure)
-        # If several groups fail, the faulty component belongs to the first.
-        if failure.recurs_s and group == failure.groups[0]:
-            self._recurring[group] = failure
-        return failure.time_s
 
     def resume(self, group: int, up_s: float) -> None:
         failure = self._recurring.pop(group, None) if self._recurring else None
@@ -327,3 +313,8 @@ class EventClocks(FailureClocks):
             for group in failure.groups:
                 self._ahead[group].append(failure)
         return batch is not None
+
+
+def _never(group: int) -> Failure:
+    """Return the next failure of a group that never fails again."""
+    return Failure(inf, "group", group, UNSTATED_CAUSE, "software", None, range(group, group + 1))

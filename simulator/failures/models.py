@@ -126,7 +126,8 @@ class IndependentGroups(FailureModel):
         return self.distribution.survival(time_s)
 
     def clocks(self, seed: int, rule: ClockRule) -> RenewalClocks:
-        victims = Victims(self.components, seed) if self.components else None
+        choice = self.components
+        victims = None if choice is None or choice.is_certain else Victims(choice, seed)
         return RenewalClocks(self.distribution, self.groups, seed, rule, victims)
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
@@ -135,8 +136,7 @@ class IndependentGroups(FailureModel):
         failures = []
         for group in range(self.groups):
             while clocks.next_failure_s[group] <= time_s:
-                failures.append(clocks.due(group))
-                clocks.take_at_occurrence(group)
+                failures.append(clocks.take(group))
         return sorted(failures, key=lambda failure: failure.time_s)
 
 

@@ -20,6 +20,11 @@ class ComponentChoice:
     level: Literal["gpu", "host", "group"]  # Level of the components that are struck.
     hardware_share: float  # Share of hardware failures; the others are of software.
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether each failure is one of a whole group's hardware, so that nothing is drawn."""
+        return self.level == "group" and self.hardware_share == 1.0
+
 
 class Victims:
     """Draws the component of a group that each failure strikes, uniformly.

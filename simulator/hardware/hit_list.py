@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from math import inf
 
-from faultline.simulator.failures.failure import Failure, Level
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hardware.reserve import is_over
 from faultline.simulator.job.job import Rules
 from faultline.simulator.job.work import Work
@@ -37,8 +37,8 @@ class HitList:
         self._layout = work.layout
         self._repair_s, self._standby_s = work.repair_s, work.standby_s
         self._under_repair: list[tuple[float, Hit]] = []
-        self._known: set[tuple[float, Level, int, int]] = set()
-        self._reported: list[Failure] = []
+        # Groups of which the hit by a failure is recorded, for failures since the last restart.
+        self._recorded: dict[Failure, set[int]] = {}
 
     def inherit(self, damage: Iterable[tuple[float, Hit]]) -> None:
         """Start with damage that the scheme knows of, and when it is repaired, in seconds."""
@@ -46,53 +46,39 @@ class HitList:
         self._set_next_repair(0.0)
 
     def strike(
-        self,
-        groups: Iterable[int],
-        failures: Iterable[Failure],
-        now_s: float,
-        replaced: Collection[int] = (),
+        self, missing: Mapping[int, Failure], now_s: float, replaced: Collection[int] = ()
     ) -> None:
         """Report to the scheme the groups that a failure each has stopped, noticed at `now_s`.
 
         Standbys take the places of the broken components of the groups `replaced`.
         """
-        for group, failure in zip(groups, failures, strict=True):
+        self._recorded = {
+            failure: groups
+            for failure, groups in self._recorded.items()
+            if self._repaired_s(failure) > now_s
+        }
+        for group, failure in missing.items():
             replaced_s = now_s + self._standby_s if group in replaced else None
             self._strategy.on_hit(self._add(group, failure, replaced_s))
         self._set_next_repair(now_s)
 
-    def note_reconfigured(self, failures: Iterable[Failure], now_s: float) -> None:
-        """Record the failures that a reconfiguration has handled by `now_s`, in seconds.
+    def add_unreported(self, failures: Iterable[Failure], begun_s: float) -> None:
+        """Record hits of which the scheme does not know after a restart that began at `begun_s`.
 
-        The scheme knows of the missing groups. The same failures may have damaged groups that were
-        down already: this damage is reported at the restart that would bring these groups back,
-        unless it is repaired by then.
+        They are those by `failures` before or during the restart, and those of groups that were
+        down when a component of theirs broke that is still broken. This restart has already
+        replaced or avoided these components. The next restart reports them to the scheme.
         """
         if not self.outlive_restarts:
             return
-        self._reported = [
-            failure
-            for failure in (*self._reported, *failures)
-            if len(failure.groups) > 1 and self._repaired_s(failure) > now_s
-        ]
-        kept = {_key_of(failure) for failure in self._reported}
-        self._known = {known for known in self._known if known[:3] in kept}
-
-    def note_unreported(self, failures: Iterable[Failure]) -> None:
-        """Record failures before or during a restart that have not been reported.
-
-        This restart has already replaced or avoided their components. The next restart reports
-        them to the scheme.
-        """
-        if not self.outlive_restarts:
-            return
-        for failure in (*self._reported, *failures):
+        broken = [one for one in self._recorded if self._repaired_s(one) > begun_s]
+        for failure in (*broken, *failures):
+            recorded = self._recorded.setdefault(failure, set())
             for group in failure.groups:
-                if (*_key_of(failure), group) not in self._known:
+                if group not in recorded:
                     self._add(group, failure)
         # Each failure is reported once.
-        self._known.clear()
-        self._reported.clear()
+        self._recorded.clear()
 
     def enough_repaired_s(self) -> float:
         """Return when enough components are repaired for the scheme to have members, in seconds.
@@ -145,7 +131,7 @@ class HitList:
         repaired_s = self._repaired_s(failure) if replaced_s is None else replaced_s
         heappush(self._under_repair, (repaired_s, hit))
         if self.outlive_restarts:
-            self._known.add((*_key_of(failure), group))
+            self._recorded.setdefault(failure, set()).add(group)
         return hit
 
     def _repaired_s(self, failure: Failure) -> float:
@@ -173,7 +159,3 @@ class HitList:
             self.next_repair_s = max(now_s, self._under_repair[0][0])
         else:
             self.next_repair_s = inf
-
-
-def _key_of(failure: Failure) -> tuple[float, Level, int]:
-    return failure.time_s, failure.level, failure.number

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
@@ -63,17 +64,6 @@ class QuietSteps(NamedTuple):
     snapshots: Snapshots | None = None  # Steps whose ends the job needs.
 
 
-class Inquiry(NamedTuple):
-    """The job requests failures of these groups by now; this takes no time.
-
-    It gets the first failure of each group that no phase has dealt with, or all of them after
-    `since_s`, in seconds of simulated time.
-    """
-
-    groups: tuple[int, ...]
-    since_s: float | None = None
-
-
 class AllReduce(NamedTuple):
     """Members reduce their gradients over the working network; fails if a member is missing.
 
@@ -98,7 +88,6 @@ class Reconfigure(NamedTuple):
     # Members that were missing, and are up again with their remaining nodes.
     carried_on: tuple[int, ...] = ()
     recovery: Recovery | None = SHRINK  # The recovery that this needs.
-    reports_failures: bool = False  # Whether the job needs the failures.
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +131,6 @@ class Restart:
 
     groups: int  # Number of groups.
     absent: tuple[int, ...] = ()  # Groups that stay away.
-    reports_failures: bool = False  # Whether the job needs the failures.
     recovery: Recovery = RESTART  # The recovery that this needs.
 
 
@@ -172,7 +160,6 @@ Phase = (
     Compute
     | AllReduce
     | QuietSteps
-    | Inquiry
     | Reconfigure
     | Save
     | Background
@@ -184,6 +171,9 @@ Phase = (
 )
 
 
+NONE_MISSING: Mapping[int, Failure] = MappingProxyType({})
+
+
 class Outcome(NamedTuple):
     """The outcome of a phase.
 
@@ -191,14 +181,12 @@ class Outcome(NamedTuple):
     ----------
     now_s : float
         Simulated time at the end of the phase, in seconds.
-    missing : tuple of int
-        AllReduce: members that turned out to be down, in ascending order. Save: the writer, if it
-        was down and nothing was written.
-    failures : tuple of (float, int)
-        Restart: time and group of the failures that happened during it.
-    struck : sequence of Failure
-        Inquiry: the failures. Reconfigure, Restart: the failures since the last of
-        these phases, in no order, if requested. Failures of groups that were down are left out.
+    missing : mapping of int to Failure
+        AllReduce: members that turned out to be down, in ascending order, each with the failure
+        that stopped it. Save: the writer, if it was down and nothing was written.
+    failures : sequence of (int, Failure)
+        Restart: the groups that failed unnoticed before it or during it, each with its failure, in
+        the order of time. Failures of groups that were down are left out.
     phases : tuple of (str, float)
         Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases with known times.
     steps : int
@@ -212,9 +200,8 @@ class Outcome(NamedTuple):
     """
 
     now_s: float
-    missing: tuple[int, ...] = ()
-    failures: tuple[tuple[float, int], ...] = ()
-    struck: Sequence[Failure] = ()
+    missing: Mapping[int, Failure] = NONE_MISSING
+    failures: Sequence[tuple[int, Failure]] = ()
     phases: tuple[tuple[str, float], ...] = ()
     steps: int = 0
     all_reduce_s: float = 0.0

@@ -105,7 +105,7 @@ class RecoveryPrices:
         return recovery.kind in self.stated_s
 
     def phases(
-        self, recovery: Recovery, failed: Iterable[Failure | None] = ()
+        self, recovery: Recovery, failed: Iterable[Failure] = ()
     ) -> tuple[RecoveryPhase, ...]:
         """Return the phases of a recovery that take time, in order.
 
@@ -137,10 +137,11 @@ class RecoveryPrices:
             if phase.duration_s > 0.0
         )
 
-    def _detected_s(self, failed: Iterable[Failure | None]) -> float:
+    def _detected_s(self, failed: Iterable[Failure]) -> float:
         by, usual_s = self.detect_by_s, self.detect_s
-        known = [failure for failure in failed if failure is not None] if by else []
-        times_s = (by.get(each.level, by.get(each.kind, usual_s)) for each in known)
+        if not by:
+            return usual_s
+        times_s = (by.get(each.level, by.get(each.kind, usual_s)) for each in failed)
         return max(times_s, default=usual_s)
 
     def duration_s(self, recovery: Recovery) -> float:
@@ -153,18 +154,12 @@ class RecoveryTimes:
 
     The factors come from a stream of their own, so the n-th recovery has the same factor under
     every scheme.
-
-    Attributes
-    ----------
-    depends_on_failures : bool
-        Whether times depend on the failed components.
     """
 
     def __init__(self, prices: RecoveryPrices, seed: int) -> None:
         self._prices = prices
         self._factors = stream(seed, Purpose.RECOVERY_TIMES) if prices.spread else None
         self._last: tuple[tuple[RecoveryPhase, ...], float] = (), 1.0
-        self.depends_on_failures = bool(prices.detect_by_s) or prices.awaits_repair
 
     def _factor(self) -> float:
         """Draw the factor on the next recovery's time."""
@@ -173,15 +168,15 @@ class RecoveryTimes:
         spread = self._prices.spread
         return float(self._factors.lognormal(-spread * spread / 2, spread))
 
-    def repair_s(self, failed: Iterable[Failure | None]) -> float:
+    def repair_s(self, failed: Iterable[Failure]) -> float:
         """Return how long a restart waits for the repair of all failed components, in seconds."""
         if not self._prices.awaits_repair:
             return 0.0
         usual_s = self._prices.repair_s
-        stated_s = (failure.repair_s for failure in failed if failure is not None)
+        stated_s = (failure.repair_s for failure in failed)
         return max((usual_s if each_s is None else each_s for each_s in stated_s), default=0.0)
 
-    def duration_s(self, recovery: Recovery | None, failed: Iterable[Failure | None] = ()) -> float:
+    def duration_s(self, recovery: Recovery | None, failed: Iterable[Failure] = ()) -> float:
         """Return the seconds of the next recovery without its moves, after the given failures."""
         if recovery is None:
             self._last = (), 1.0

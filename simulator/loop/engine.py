@@ -7,7 +7,7 @@ engines book by the same rules.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -18,7 +18,6 @@ from faultline.simulator.job.phases import (
     AllReduce,
     Background,
     Compute,
-    Inquiry,
     Load,
     Outcome,
     Phase,
@@ -60,7 +59,6 @@ class Engine(ABC):
             Compute: self._compute,
             AllReduce: self._all_reduce,
             QuietSteps: self._quiet_steps,
-            Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
             Background: self._begin_write,
@@ -132,12 +130,15 @@ class Engine(ABC):
         """Turn on groups that had left; they take part from `up_at_s` seconds on."""
 
     @abstractmethod
-    def _unnoticed(self) -> list[Failure | None]:
+    def _unnoticed(self) -> list[Failure]:
         """Return the failures that no phase has dealt with, at the start of a restart."""
 
     @abstractmethod
-    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[float, int]]:
-        """Restart every group, which takes each `restart_s` seconds; return later failures."""
+    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[int, Failure]]:
+        """Restart every group, which takes each `restart_s` seconds.
+
+        Returns the groups that have failed unnoticed or fail meanwhile, each with its failure.
+        """
 
     @abstractmethod
     def _arrives(self, moves: Sequence[SentMove]) -> bool:
@@ -167,26 +168,19 @@ class Engine(ABC):
         self._arrives(phase.moves)
         return Outcome(self.now_s)
 
-    def _inquire(self, phase: Inquiry) -> Outcome:
-        struck = self.clocks.happened(phase.groups, self.now_s, phase.since_s)
-        return Outcome(self.now_s, struck=struck)
-
-    def _due(self, groups: Iterable[int]) -> list[Failure | None]:
-        """Return the groups' due failures if recovery times depend on them."""
-        if not self._recovery_times.depends_on_failures:
-            return []
-        return [self.clocks.due(group) for group in groups]
+    def _lacks(self, groups: Sequence[int]) -> Outcome:
+        """Return the outcome of a phase that lacks some groups, each with its failure."""
+        return Outcome(self.now_s, self.clocks.peek_each(groups))
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
-        members, dropped, carried_on, recovery, reports_failures = phase
-        failed = self._due((*dropped, *carried_on))
+        members, dropped, carried_on, recovery = phase
+        failed = [*map(self.clocks.peek, (*dropped, *carried_on))]
         self._leave(dropped, carried_on)
-        struck = self.clocks.collect(reports_failures)
         if recovery is None:
-            return Outcome(self.now_s, struck=struck)
+            return Outcome(self.now_s)
         self._wait(self._recovery_times.duration_s(recovery, failed))
         self._move(recovery, members)
-        return Outcome(self.now_s, struck=struck, phases=self._recovery_times.last_phases())
+        return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         duration_s = self._recovery_times.duration_s(phase.recovery)
@@ -199,10 +193,9 @@ class Engine(ABC):
         failed = self._unnoticed()
         restart_s = self._recovery_times.duration_s(phase.recovery, failed)
         restart_s += self._recovery_times.repair_s(failed)
-        failures = tuple(sorted(self._restart_all(phase, restart_s)))
-        struck = self.clocks.collect(phase.reports_failures)
+        failures = sorted(self._restart_all(phase, restart_s), key=_in_time)
         phases = self._recovery_times.last_phases()
-        return Outcome(self.now_s, (), failures, struck, phases)
+        return Outcome(self.now_s, failures=failures, phases=phases)
 
     def _load(self, phase: Load) -> Outcome:
         count, remaining = 0, self._up(phase.members)
@@ -227,3 +220,9 @@ def nominal_s(phase: Compute) -> float:
     """Return how long the passes of a phase last without stragglers, in seconds."""
     stacks = phase.stacks if phase.patch is None else max(phase.patch.values())
     return stacks * phase.stack_s
+
+
+def _in_time(struck: tuple[int, Failure]) -> tuple[float, int]:
+    """Return the sort key of groups and their failures: by time, then by group."""
+    group, failure = struck
+    return failure.time_s, group

@@ -9,15 +9,16 @@ a shared cluster take the places, and the cluster gets the failed ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heapreplace
 from math import inf
 from typing import NamedTuple
 
+from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hardware.reserve import Reserve, is_over
-from faultline.simulator.job.phases import Inquiry, Outcome, Phase, Stall
+from faultline.simulator.job.phases import Outcome, Phase, Stall
 from faultline.simulator.loop.state import TrainingState
 from faultline.strategies.interface.recovery import Recovery
 
@@ -39,11 +40,15 @@ class Machines:
 
     Attributes
     ----------
+    clocks : FailureClocks
+        The failures of all groups; a loop states them when it begins.
     identifies_failures : bool
         Whether the failures have to be known before the scheme decides about a step.
     is_counted : bool
         Whether replacement machines are counted, and so may run out.
     """
+
+    clocks: FailureClocks
 
     def __init__(self, state: TrainingState) -> None:
         work, rules = state.work, state.rules
@@ -116,17 +121,17 @@ class Machines:
         layout = self._state.work.layout
         return failure.groups if layout is None else layout.hosts_of(failure)
 
-    def count_lost(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+    def count_lost(self, missing: Mapping[int, Failure]) -> set[int]:
         """Take the failure of each missing group; return the groups that are complete at once.
 
         Standbys replace all machines of a failure, or none. The machines of failures in a wait for
         machines were replaced in that wait.
         """
         work, now_s = self._state.work, self._state.progress.now_s
-        lost, replaced = self.lose(struck), set[Failure]()
-        self._noticed = {*struck}
+        lost, replaced = self.lose(missing.values()), set[Failure]()
+        self._noticed = {*missing.values()}
         self._newly_vacant = []
-        for failure in dict.fromkeys(struck):
+        for failure in dict.fromkeys(missing.values()):
             places = lost.get(failure, [])
             if failure in self._counted_ahead:
                 replaced.add(failure)
@@ -136,7 +141,7 @@ class Machines:
             else:
                 self._newly_vacant += places
         self._state.progress.standby_failures = self._standbys.failures
-        return {group for group, one in zip(missing, struck, strict=True) if one in replaced}
+        return {group for group, failure in missing.items() if failure in replaced}
 
     @property
     def has_vacant_places(self) -> bool:
@@ -329,7 +334,7 @@ class Machines:
             ready_s = min(own_s, self._standbys.next_ready_s(), free.next_ready_s())
             if ready_s > now_s:
                 state.spend(cause, (yield Stall((), ready_s - now_s)))
-                failures += yield from self.lose_unnoticed(up, now_s)
+                failures += self.lose_unnoticed(up, now_s)
             ready_s = max(ready_s, now_s)
             self.return_repaired(ready_s)
             self._fill_from(self._standbys, [*self._vacant], ready_s, state.work.replenish_s)
@@ -338,15 +343,13 @@ class Machines:
             needed = replace(needed, replaces_hardware=False, lacks_standbys=False)
         return needed
 
-    def lose_unnoticed(
-        self, groups: Sequence[int], since_s: float = -inf
-    ) -> Generator[Phase, Outcome, int]:
+    def lose_unnoticed(self, groups: Iterable[int], since_s: float = -inf) -> int:
         """Take the failures of groups that no step has shown, after a time in seconds.
 
         Returns their number, with those of machines that are under repair already.
         """
-        outcome = yield Inquiry(tuple(groups), since_s)
-        unnoticed = {*outcome.struck} - self._noticed
+        now_s = self._state.progress.now_s
+        unnoticed = {*self.clocks.between(groups, since_s, now_s)} - self._noticed
         self.lose(unnoticed, at_once=True)
         return len(unnoticed)
 

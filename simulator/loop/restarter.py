@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
 from faultline.simulator.accounting.timeline import EventKind
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.job.phases import Load, Outcome, Phase, Reconfigure, Rejoin, Restart, Stall
+from faultline.simulator.hardware.reserve import is_over
+from faultline.simulator.job.phases import (
+    NONE_MISSING,
+    Load,
+    Outcome,
+    Phase,
+    Reconfigure,
+    Rejoin,
+    Restart,
+    Stall,
+)
 from faultline.simulator.loop.machines import Machines
 from faultline.simulator.loop.saver import Saver
 from faultline.simulator.loop.state import TrainingState
@@ -40,24 +50,24 @@ class Restarter:
         recovery: Recovery | None,
         dropped: tuple[int, ...] = (),
         carried_on: tuple[int, ...] = (),
+        missing: Mapping[int, Failure] = NONE_MISSING,
     ) -> Generator[Phase, Outcome, float]:
         """Let all groups wait for a recovery, after a failure or repair, without a restart.
 
-        Returns when the failures were diagnosed, in seconds: repairs begin then.
+        The groups dropped and carried on are `missing`, each with its failure. Returns when these
+        failures were diagnosed, in seconds: repairs begin then.
         """
         state = self._state
         if recovery and recovery.replaces_hardware:
             recovery = yield from self._machines.fill_places(recovery, "reconfigure", state.members)
             recovery = recovery if state.work.standbys else recovery.without_standbys()
         members, begun_s = state.members, state.progress.now_s
-        outcome = yield Reconfigure(members, dropped, carried_on, recovery, state.collects_failures)
+        outcome = yield Reconfigure(members, dropped, carried_on, recovery)
         state.spend("reconfigure", outcome)
         if state.record and recovery is not None:
             self._log_phases(begun_s, outcome, "state")
             state.log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
-        if state.collects_failures:
-            state.memory.strike(outcome.struck)
-            state.hits.note_reconfigured(outcome.struck, state.progress.now_s)
+        state.memory.strike(missing[group] for group in (*dropped, *carried_on))
         if state.optimizer.is_shared:
             state.optimizer.deal(members, (*dropped, *carried_on))
         if not outcome.phases:
@@ -127,7 +137,7 @@ class Restarter:
         needed = replace(strategy.restart_recovery(), is_expected=is_expected)
         needed = self._machines.needed_to_restart(needed)
         struck = yield from self._start_processes(needed, up, absent)
-        state.hits.note_unreported(struck)
+        state.hits.add_unreported(struck, begun_s)
         if state.record:
             state.log(EventKind.RESTARTED)
         self._machines.restarted(begun_s)
@@ -169,14 +179,14 @@ class Restarter:
     ) -> Generator[Phase, Outcome, list[Failure]]:
         """Find machines and start all processes; repeat if machines fail during the restart.
 
-        Returns the failures before and during it, if the job collects them; the groups `up` were up
-        at the start.
+        Returns the failures unnoticed before it and during it; the groups `up` were up at the
+        start.
         """
         state, machines = self._state, self._machines
         replaces = state.strategy.restart_replaces
         counts_machines = machines.is_counted and replaces
         if counts_machines:
-            yield from machines.lose_unnoticed(up)
+            machines.lose_unnoticed(up)
         machines.return_repaired(state.progress.now_s)
         if replaces and machines.has_vacant_places:
             # More than the processes has failed.
@@ -187,18 +197,18 @@ class Restarter:
         struck: list[Failure] = []
         while True:
             begun_s = state.progress.now_s
-            collects = state.collects_failures or counts_machines
-            outcome = yield Restart(state.work.groups, absent, collects, recovery)
+            outcome = yield Restart(state.work.groups, absent, recovery)
             state.spend("restart", outcome)
-            struck += outcome.struck if state.collects_failures else ()
+            struck += (failure for _, failure in outcome.failures)
+            meanwhile = [each for each in outcome.failures if not is_over(each[1].time_s, begun_s)]
             if state.record:
                 self._log_phases(begun_s, outcome, "wait")
-                for time_s, group in outcome.failures:
+                for group, failure in meanwhile:
+                    time_s = failure.time_s
                     state.log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             if not counts_machines:
                 return struck
-            failed = [failure for failure in outcome.struck if failure.time_s > begun_s]
-            machines.lose(failed, at_once=True)
+            machines.lose((failure for _, failure in meanwhile), at_once=True)
             launched_s, up = state.progress.now_s, state.members
             recovery = yield from machines.fill_places(needed, "restart", up)
             # Machines that were available at once have started with the others.

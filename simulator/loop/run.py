@@ -21,7 +21,8 @@ def simulate(training: Training, engine: Engine) -> None:
     StandstillError
         If the job would never end.
     """
-    loop, progress, clocks = training.loop(), training.progress, engine.clocks
+    progress, clocks = training.progress, engine.clocks
+    loop = training.loop(clocks)
     execute, go_on = engine.execute, loop.send
     furthest, events_then, most = 0.0, 0, MOST_HITS_WITHOUT_PROGRESS
     try:

@@ -89,7 +89,6 @@ class TrainingState:
         self.response = Response(work, self.conditions)
         self.progress.remedies = self.response.taken
         # These never change during a run. They skip the work of features that are not in use.
-        self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
         self.policy = work.checkpoint_policy
         self.limit_s = inf if work.time_limit_s is None else work.time_limit_s

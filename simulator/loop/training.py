@@ -1,19 +1,21 @@
 """The training loop: one generator, run by any engine.
 
-It knows steps, checkpoints and the scheme's verdicts, but no clock, random number or SimGrid: it
-yields phases and is sent their outcomes.
+It knows steps, checkpoints and the scheme's verdicts, but no random number and no SimGrid: it
+yields phases and is sent their outcomes. Of the failure clocks, it only looks at failures that no
+step has shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
 from math import ceil
 
 from faultline.simulator.accounting.progress import Batches
 from faultline.simulator.accounting.timeline import Event, EventKind
+from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.job import Job
-from faultline.simulator.job.phases import Inquiry, Outcome, Phase, QuietSteps, Snapshots
+from faultline.simulator.job.phases import Outcome, Phase, QuietSteps, Snapshots
 from faultline.simulator.loop.interruptions import Interruptions
 from faultline.simulator.loop.machines import Machines
 from faultline.simulator.loop.restarter import Restarter
@@ -58,8 +60,9 @@ class Training:
         self._timer = job.timer
         self._most_restarts = job.work.give_up_after_restarts
 
-    def loop(self) -> TrainingLoop:
+    def loop(self, clocks: FailureClocks) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
+        self.machines.clocks = clocks
         state, strategy, hits = self.state, self.strategy, self.state.hits
         progress, seconds = self.progress, state.seconds
         holds_last_step = state.memory.holds_last_step
@@ -235,21 +238,19 @@ class Training:
                 state.restarts_since_save = repairs
                 break
             repairs += 1
-            missing, struck = outcome.missing, outcome.struck
-            if identifies or optimizer.needs_failure_times:
-                struck = (yield Inquiry(missing)).struck
+            missing = outcome.missing
             # The plan is not read between the hits and the verdict on them.
-            replaced = self._count_lost(missing, struck) if identifies else set()
-            verdict = state.contract.verdict(missing)
+            replaced = self._count_lost(missing) if identifies else set()
+            verdict = state.contract.verdict(tuple(missing))
             progress.states_refused = strategy.states_refused
             # A verdict without a recovery means that the failed component was not in use.
             if (
                 optimizer.is_shared
                 and isinstance(verdict, Continue)
                 and verdict.recovery is not None
-                and optimizer.lose(state.plan.members, missing, struck)
+                and optimizer.lose(state.plan.members, missing)
             ):
-                verdict = WipeOut(missing)
+                verdict = WipeOut(tuple(missing))
             if isinstance(verdict, WipeOut):
                 machines.step_is_lost()
                 break
@@ -259,7 +260,7 @@ class Training:
             if state.plan is not strategy.plan():
                 state.follow_plan()
             step = state.step
-            diagnosed_s = yield from self.restarter.recover(recovery, dropped, carried_on)
+            diagnosed_s = yield from self.restarter.recover(recovery, dropped, carried_on, missing)
             if state.readmits:
                 machines.drop(dropped, replaced, diagnosed_s)
             optimizer.recovered(progress.now_s)
@@ -276,18 +277,18 @@ class Training:
             yield from self.restarter.restart()
         return False
 
-    def _count_lost(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+    def _count_lost(self, missing: Mapping[int, Failure]) -> set[int]:
         """Count machines lost to failures; return the groups that are replaced at once."""
-        hits, replaced = self.state.hits, self.machines.count_lost(missing, struck)
+        hits, replaced = self.state.hits, self.machines.count_lost(missing)
         if hits.tracks_components:
-            hits.strike(missing, struck, self.progress.now_s, replaced)
+            hits.strike(missing, self.progress.now_s, replaced)
         return replaced
 
     def _book_detection(self, outcome: Outcome) -> None:
         """Book the time until the missing groups are detected."""
         self.state.spend("detection", outcome)
         if self.state.record:
-            self.state.log(EventKind.MISSING, groups=outcome.missing)
+            self.state.log(EventKind.MISSING, groups=tuple(outcome.missing))
 
     def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
         """Compute the lost work again, according to the verdict."""

@@ -220,7 +220,7 @@ class ReplayEngine(Engine):
                     heappush(self._upcoming, failure)
         if self._fails_in_all_reduce:
             self._mark_failed_until(self.now_s)
-        return Outcome(self.now_s, tuple(sorted(down)))
+        return self._lacks(sorted(down))
 
     def _mark_failed_until(self, time_s: float) -> bool:
         """Mark the groups that fail until `time_s` as down; return whether any did."""
@@ -243,7 +243,7 @@ class ReplayEngine(Engine):
     def _save(self, phase: Save) -> Outcome:
         writer, fails_s = phase.writer, self._next_failure_s[phase.writer]
         if writer in self._down or fails_s <= self.now_s:
-            return Outcome(self.now_s, (writer,))
+            return self._lacks((writer,))
         save_s = self._timer.save_s(writer)
         if phase.waits:
             save_s = self._beside("save", save_s)
@@ -251,40 +251,40 @@ class ReplayEngine(Engine):
             self._busy_until_s[writer] = self.now_s + save_s
         elif self._rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
             self.now_s = fails_s
-            return Outcome(self.now_s, (writer,))
+            return self._lacks((writer,))
         else:
             self.now_s += save_s
         return Outcome(self.now_s)
 
-    def _unnoticed(self) -> list[Failure | None]:
+    def _unnoticed(self) -> list[Failure]:
         self._unwatched = self._down | self._dropped
         self._struck = self._failing_until(self.now_s, self._unwatched)
-        return self._due(group for group in self._struck if group not in self._dropped)
+        return [self.clocks.peek(group) for group in self._struck if group not in self._dropped]
 
-    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[float, int]]:
+    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[int, Failure]]:
         # All hosts are turned off.
         self._flights.clock.end()
         rules, start_s = self._rules, self.now_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
         unwatched, absent = self._unwatched, set(phase.absent)
         begins_anew = rules.failure_in_restart == "begins-anew"
-        failures: list[tuple[float, int]] = []
+        failures: list[tuple[int, Failure]] = []
         end_s = start_s + restart_s
         for group in self._struck:
             if group not in self._dropped:
-                clocks.take(group, start_s)
+                failures.append((group, clocks.take(group, start_s)))
             clocks.take_while_down(group, start_s)
         if begins_anew:
             for group in self._failing_until(start_s + restart_s, unwatched, absent):
                 begun_s = start_s
                 while next_failure_s[group] <= begun_s + restart_s:
-                    begun_s = clocks.take_at_occurrence(group)
-                    failures.append((begun_s, group))
+                    begun_s = next_failure_s[group]
+                    failures.append((group, clocks.take(group)))
                 end_s = max(end_s, begun_s + restart_s)
         if rules.failure_while_waiting == "absorbed" or not begins_anew:
             for group in self._failing_until(end_s, unwatched, absent):
                 while next_failure_s[group] <= end_s:
-                    failures.append((clocks.take_at_occurrence(group), group))
+                    failures.append((group, clocks.take(group)))
         self.now_s = end_s
         for group in unwatched - absent:
             clocks.resume(group, end_s)

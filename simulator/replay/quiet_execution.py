@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from faultline.simulator.job.compute_times import ComputeTimes, SimulatedFactors
-from faultline.simulator.job.phases import Compute, Outcome, QuietSteps
+from faultline.simulator.job.phases import NONE_MISSING, Compute, Outcome, QuietSteps
 from numpy.typing import NDArray
 
 _MANY_STEPS = 24
@@ -78,7 +78,8 @@ class QuietExecution:
                 begin, by = 2 * (following - steps), 2 * snapshots.every
                 snapshot_ends_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
             steps += quiet
-        return Outcome(now_s, (), (), (), (), steps, steps * all_reduce_s, snapshot_ends_s)
+        reduced_s = steps * all_reduce_s
+        return Outcome(now_s, NONE_MISSING, (), (), steps, reduced_s, snapshot_ends_s)
 
     def _slowest_groups(self, compute: Compute) -> tuple[int, float] | None:
         """Return how many groups may be the slowest, and the seconds per stack of these.

@@ -223,7 +223,7 @@ class SimgridEngine(Engine):
             with narrowed(remaining_shares(self._platform, phase.parts_down, phase.slow.causes)):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
-                return Outcome(self.now_s, tuple(members))
+                return self._lacks(members)
         else:
             simgrid.this_actor.sleep_until(shows_s if absent else ends_s)
         if fails_within:
@@ -231,7 +231,7 @@ class SimgridEngine(Engine):
         if absent:
             simgrid.this_actor.sleep_until(shows_s)
             absent = self._absent(members, fails_within)
-        return Outcome(self.now_s, tuple(absent))
+        return self._lacks(absent)
 
     def _sync(
         self,
@@ -350,7 +350,7 @@ class SimgridEngine(Engine):
     def _save(self, phase: Save) -> Outcome:
         writer, start_s = phase.writer, self.now_s
         if writer in self.failure_injector.down:
-            return Outcome(start_s, (writer,))
+            return self._lacks((writer,))
         traffic, save_s = self._traffic, self._timer.save_s(writer)
 
         def order() -> bool:
@@ -367,14 +367,14 @@ class SimgridEngine(Engine):
             # A writer that is up has lost a host: the rule for failed writers does not apply.
             is_up = writer not in self.failure_injector.down
             if is_up or self._rules.failed_writer == "replaced":
-                return Outcome(self.now_s, (writer,))
+                return self._lacks((writer,))
             simgrid.this_actor.sleep_until(start_s + save_s)
         return Outcome(self.now_s)
 
-    def _unnoticed(self) -> list[Failure | None]:
+    def _unnoticed(self) -> list[Failure]:
         return self.failure_injector.unnoticed()
 
-    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[float, int]]:
+    def _restart_all(self, phase: Restart, restart_s: float) -> Sequence[tuple[int, Failure]]:
         if self._simulated_steps:
             self._simulated_steps.settle()
         self.failure_injector.begin_restart(phase.absent, restart_s)

@@ -15,10 +15,10 @@ from faultline.simulator.simgrid.rank import Channel, Failed, News, Rank
 
 @dataclass(slots=True)
 class _Restart:
-    """A restart in progress: when groups come up, and (time, group) of failures since it began."""
+    """A restart in progress: when groups come up, and groups with the failures it deals with."""
 
     end_s: dict[int, float] = field(default_factory=dict)
-    failures: list[tuple[float, int]] = field(default_factory=list)
+    failures: list[tuple[int, Failure]] = field(default_factory=list)
 
 
 class FailureInjector:
@@ -76,7 +76,7 @@ class FailureInjector:
             self._start(group, 0.0, announce=False)
 
     def notice(self, group: int) -> None:
-        """Record that the job has noticed a failure; some clock rules start an interval now."""
+        """Take the failure that the job has noticed; some clock rules start an interval now."""
         self._clocks.take(group, simgrid.Engine.clock)
         self._unnoticed.discard(group)
 
@@ -89,9 +89,9 @@ class FailureInjector:
                 self._start(group, 0.0, announce=False)
         self._wake.put(True)
 
-    def unnoticed(self) -> list[Failure | None]:
+    def unnoticed(self) -> list[Failure]:
         """Return the failures that the job has not noticed yet, one per group."""
-        return [self._clocks.due(group) for group in sorted(self._failed_unnoticed())]
+        return [self._clocks.peek(group) for group in sorted(self._failed_unnoticed())]
 
     def _failed_unnoticed(self) -> set[int]:
         """Return the groups that have failed unnoticed; some may not have been turned off yet."""
@@ -106,7 +106,7 @@ class FailureInjector:
         with self._power:
             for group in range(len(self._hosts)):
                 if group in failed:
-                    self._clocks.take(group, now_s)
+                    self._restart.failures.append((group, self._clocks.take(group, now_s)))
                 self._clocks.take_while_down(group, now_s)
                 self._turn_off(group)
                 if group in absent:
@@ -125,11 +125,10 @@ class FailureInjector:
                 self._start(group, up_at_s, announce=False)
         self._wake.put(True)
 
-    def end_restart(self) -> tuple[tuple[float, int], ...]:
-        """End the restart; return time and group of the failures since its start."""
+    def end_restart(self) -> list[tuple[int, Failure]]:
+        """End the restart; return groups with the failures unnoticed before and during it."""
         assert self._restart is not None
-        failures = tuple(sorted(self._restart.failures))
-        self._restart = None
+        failures, self._restart = self._restart.failures, None
         for group in range(len(self._hosts)):
             if group not in self.down:
                 self._clocks.resume(group, simgrid.Engine.clock)
@@ -182,7 +181,7 @@ class FailureInjector:
 
     def _record_and_turn_off(self, group: int) -> None:
         assert self._restart is not None
-        self._restart.failures.append((self._clocks.take_at_occurrence(group), group))
+        self._restart.failures.append((group, self._clocks.take(group)))
         self._turn_off(group)
 
     def _boot(self, group: int, from_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
 from faultline.simulator.failures.failure import Failure
@@ -26,32 +26,23 @@ class SharedOptimizer:
         self._is_lost = False
 
     @property
-    def needs_failure_times(self) -> bool:
-        """Whether `lose` depends on the times of failures."""
-        return self._restored_s > -inf
-
-    @property
     def is_whole(self) -> bool:
         """Whether some group holds each share."""
         lacking = sorted(self._lacking.intersection(self._members))
         return not (self._is_lost or loses_a_share(self._members, lacking, self._backup))
 
-    def lose(
-        self, members: Sequence[int], missing: Sequence[int], failures: Iterable[Failure]
-    ) -> bool:
+    def lose(self, members: Sequence[int], missing: Mapping[int, Failure]) -> bool:
         """Return whether a share is permanently lost, now that some groups are missing.
 
-        The groups `members`, in ascending order, held the shares; `failures` stopped the groups
-        `missing` among them.
+        The groups `members`, in ascending order, held the shares.
         """
         if not self.is_shared:
             return False
-        (members_then, missing_then), self._last_loss = self._last_loss, (members, missing)
-        # These groups were lost before the last recovery had restored the shares lost earlier. One
-        # failure of several groups is reported for each of them.
-        early = {failure.groups for failure in failures if failure.time_s <= self._restored_s}
-        too_early = [group for group in missing if any(group in groups for groups in early)]
-        lost = loses_a_share(members, missing, self._backup)
+        groups, restored_s = tuple(missing), self._restored_s
+        (members_then, missing_then), self._last_loss = self._last_loss, (members, groups)
+        # These groups were lost before the last recovery had restored the shares lost earlier.
+        too_early = [group for group, failure in missing.items() if failure.time_s <= restored_s]
+        lost = loses_a_share(members, groups, self._backup)
         if too_early:
             lost |= loses_a_share(members_then, (*missing_then, *too_early), self._backup)
         self._is_lost |= lost

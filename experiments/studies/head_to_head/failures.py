@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
+from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.distributions import Constant, Uniform
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
@@ -129,7 +130,7 @@ class SteadyStateTraining(Training):
         self._past = self.machines.begin_in_repair(past) if job.work.standbys else past
         self.begun_s = 0.0
 
-    def loop(self) -> TrainingLoop:
+    def loop(self, clocks: FailureClocks) -> TrainingLoop:
         """Apply the past failures, start the working groups, and continue as any training."""
         layout = self.work.layout
         assert layout is not None
@@ -141,18 +142,14 @@ class SteadyStateTraining(Training):
         waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        started = yield Restart(
-            self.work.groups,
-            absent,
-            self.state.collects_failures,
-            recovery=self.strategy.restart_recovery(),
-        )
-        self.state.hits.note_unreported(started.struck)
+        recovery = self.strategy.restart_recovery()
+        started = yield Restart(self.work.groups, absent, recovery)
+        self.state.hits.add_unreported((failure for _, failure in started.failures), waited_s)
         # Waiting for repairs is part of the training; starting up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
         for group, returns_s in at_start.dropped.items():
             self.machines.drop_at_start(group, started.now_s + returns_s)
-        yield from super().loop()
+        yield from super().loop(clocks)
 
     def _absence_s(self, failure: Failure) -> float:
         """Return how long a failure keeps a group away, in seconds."""

@@ -29,7 +29,7 @@ STUDY_S = Weibull.from_mean(0.78, 60_000.0)
 @pytest.mark.parametrize("rule", ["renewal", "from-detection"])
 def test_a_failure_taken_when_it_happens_is_followed_by_a_whole_interval(rule: ClockRule) -> None:
     clocks = RenewalClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
-    assert clocks.take_at_occurrence(0) == 50.0
+    assert clocks.take(0).time_s == 50.0
     assert clocks.next_failure_s == [80.0]
     assert (clocks.hits, clocks.hits_while_down) == (1, 0)
 
@@ -57,9 +57,9 @@ def test_a_group_s_failures_do_not_depend_on_how_many_groups_there_are(
     among = RenewalClocks(STUDY_S, groups, seed, "renewal")
     for _ in range(20):
         assert among.next_failure_s[0] == alone.next_failure_s[0]
-        alone.take_at_occurrence(0)
-        among.take_at_occurrence(0)
-        among.take_at_occurrence(1)
+        alone.take(0)
+        among.take(0)
+        among.take(1)
     assert len(set(among.next_failure_s)) == groups
 
 
@@ -70,9 +70,9 @@ def test_the_kth_interval_of_a_group_does_not_depend_on_what_others_did(
     """24 failures in any order: more than a block of draws a group."""
     mixed, sorted_ = (RenewalClocks(STUDY_S, 3, seed, "renewal") for _ in range(2))
     for group in order:
-        mixed.take_at_occurrence(group)
+        mixed.take(group)
     for group in sorted(order):
-        sorted_.take_at_occurrence(group)
+        sorted_.take(group)
     assert mixed.next_failure_s == sorted_.next_failure_s
 
 
@@ -125,12 +125,13 @@ def clocks_of(recorded: tuple[Failure, ...], groups: int, **rest: str) -> EventC
 def test_a_failure_of_several_groups_is_each_one_s_next_and_hits_each() -> None:
     clocks = clocks_of(RECORDED, 4)
     assert clocks.next_failure_s == [10.0, 10.0, 30.0, inf]
-    assert clocks.due(1) == RECORDED[0]
-    assert clocks.due(3) is None
+    assert clocks.peek(0) is clocks.peek(1)
+    assert clocks.peek(1) == RECORDED[0]
+    assert clocks.peek(3).time_s == inf
     clocks.take(0, 64.0)
     assert clocks.next_failure_s == [30.0, 10.0, 30.0, inf]
-    assert clocks.take_at_occurrence(1) == 10.0
-    assert clocks.due(1) == RECORDED[1]
+    assert clocks.take(1).time_s == 10.0
+    assert clocks.peek(1) == RECORDED[1]
     clocks.take_while_down(0, 49.0)
     assert (clocks.hits, clocks.hits_while_down) == (3, 1)
     clocks.take_while_down(0, 1e9)
@@ -144,7 +145,7 @@ def test_a_failure_of_several_groups_is_each_one_s_next_and_hits_each() -> None:
 
 def test_a_repeated_trace_goes_on_and_spares_the_groups_that_it_spared() -> None:
     clocks = clocks_of(RECORDED, 4, after_end="repeat")
-    times = [clocks.take_at_occurrence(2) for _ in range(6)]
+    times = [clocks.take(2).time_s for _ in range(6)]
     assert times == [30.0, 50.0, 130.0, 150.0, 230.0, 250.0]
     assert clocks.next_failure_s[3] == inf
 
@@ -154,7 +155,7 @@ def test_groups_that_never_fail_are_no_hits_of_an_event() -> None:
     both = [failure(time_s, range(0, 3)) for time_s in (1.0, 2.0)]
     clocks = EventClocks(iter([both]), 3, [2], ["power"])
     for expected in ((1, 1), (1, 2), (2, 3), (2, 4)):
-        clocks.take_at_occurrence((expected[1] - 1) % 2)
+        clocks.take((expected[1] - 1) % 2)
         assert (clocks.events, clocks.hits) == expected
 
 
@@ -199,8 +200,7 @@ def test_every_group_meets_its_failures_in_order_and_no_other(
     for group in range(5):
         met = []
         while clocks.next_failure_s[group] < inf:
-            met.append(clocks.due(group))
-            clocks.take_at_occurrence(group)
+            met.append(clocks.take(group))
         assert met == [one for one in recorded if group in one.groups]
     assert clocks.hits == sum(len(one.groups) for one in recorded)
     assert clocks.events == len(recorded)
@@ -215,8 +215,8 @@ def test_independent_groups_report_their_failures_as_well() -> None:
     assert times[-1] <= 1000.0
     clocks = model.clocks(3, "renewal")
     assert times[0] == min(clocks.next_failure_s)
-    assert clocks.due(2).time_s == clocks.next_failure_s[2]
-    assert clocks.due(2).groups == range(2, 3)
+    assert clocks.peek(2).time_s == clocks.next_failure_s[2]
+    assert clocks.peek(2).groups == range(2, 3)
     counted = Counter(one.number for one in failures)
     for group in range(4):
         clocks.take_while_down(group, 1000.0)

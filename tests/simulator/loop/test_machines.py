@@ -16,6 +16,7 @@ from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.step_times import simulated_traffic
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
+from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.phases import Outcome, Phase
 from faultline.simulator.loop.run import simulate
@@ -39,8 +40,8 @@ SERVERS = [
 class CountedTraining(Training):
     """A training that counts its machines after every phase, and the repairs of failed ones."""
 
-    def loop(self) -> Generator[Phase, Outcome, None]:
-        loop, state, lose = super().loop(), self.state, self.machines.lose
+    def loop(self, clocks: FailureClocks) -> Generator[Phase, Outcome, None]:
+        loop, state, lose = super().loop(clocks), self.state, self.machines.lose
         before, least_s = sum(self.machines.count(0.0)), list[float]()
 
         def lose_and_note(

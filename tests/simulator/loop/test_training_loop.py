@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.accounting.timeline import Event, EventKind
+from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.job.phases import (
     AllReduce,
     Compute,
@@ -53,9 +54,13 @@ class ScriptedEngine:
     def execute(self, phase: Phase) -> Outcome:
         self.phases.append(phase)
         script = self._scripts.get(type(phase), [])
-        missing = tuple(script.pop(0)) if script else ()
+        missing = script.pop(0) if script else ()
         self.now_s += self._time_s(phase, missing)
-        return Outcome(self.now_s, missing)
+        return Outcome(self.now_s, {group: self._failure_of(group) for group in missing})
+
+    def _failure_of(self, group: int) -> Failure:
+        groups = range(group, group + 1)
+        return Failure(self.now_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
 
     @staticmethod
     def _time_s(phase: Phase, missing: Missing) -> float:
