@@ -31,7 +31,7 @@ from faultline.experiments.config.tables.phases import (
 )
 from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
-from faultline.experiments.config.tables.table import Table, key
+from faultline.experiments.config.tables.table import ScenarioTable, key
 from faultline.experiments.config.uncertain import Prior, check_priors, prior_in_unit
 from faultline.simulator.job.job import Rejoin
 from faultline.strategies.plugins.registry import strategy_class
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
     load: bool
 
 
-class Scenario(Table):
+class Scenario(ScenarioTable):
     """A job, its failures, a scheme, and the rules by which failures are treated."""
 
     version: Literal[2] = key(

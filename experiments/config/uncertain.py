@@ -19,7 +19,7 @@ from faultline.experiments.config.keys import (
     remedy_for,
     schema_keys,
 )
-from faultline.experiments.config.tables.table import Table
+from faultline.experiments.config.tables.table import ScenarioTable
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
@@ -37,7 +37,7 @@ _Z95 = 1.6448536269514722
 """95 % quantile of the standard normal distribution."""
 
 
-class Prior(Table):
+class Prior(ScenarioTable):
     """``[uncertain]``: the distribution of a numeric key, as ``"table.key" = { ... }``."""
 
     kind: Kind

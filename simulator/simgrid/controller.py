@@ -26,12 +26,7 @@ from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.simgrid.failure_injector import FailureInjector
 from faultline.simulator.simgrid.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid.links import narrowed, remaining_shares
-from faultline.simulator.simgrid.rank import (
-    ComputeOrder,
-    Failed,
-    Ready,
-    Reduced,
-)
+from faultline.simulator.simgrid.rank import ComputeOrder, Failed, Ready, Reduced
 from faultline.simulator.simgrid.rank_orders import RankOrders
 from faultline.simulator.simgrid.simulated_steps import SimulatedSteps
 from faultline.simulator.simgrid.storage_traffic import (

@@ -10,7 +10,7 @@ import simgrid
 from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.job import Rules
-from faultline.simulator.simgrid.rank import Channel, Failed, News, Rank
+from faultline.simulator.simgrid.rank import Channel, Failed, News, RankActor
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class FailureInjector:
         clocks: FailureClocks,
         rules: Rules,
         news: Channel[News],
-        new_rank: Callable[[int], Rank],
+        new_rank: Callable[[int], RankActor],
         interrupts: Callable[[int], bool],
     ) -> None:
         self._hosts = hosts
@@ -48,7 +48,7 @@ class FailureInjector:
         # Hosts are turned on and off one by one, and other actors run in between.
         self._power = simgrid.Mutex()
         self._restart: _Restart | None = None
-        self.ranks: dict[int, Rank] = {}
+        self.ranks: dict[int, RankActor] = {}
         self.down: set[int] = set()
         self._unnoticed: set[int] = set()
 

@@ -115,7 +115,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Rank:
+class RankActor:
     """A callable that SimGrid runs as an actor; it ends when its host goes off."""
 
     group: int

@@ -16,7 +16,7 @@ from faultline.simulator.simgrid.rank import (
     News,
     Order,
     Pace,
-    Rank,
+    RankActor,
     Report,
 )
 from faultline.simulator.simgrid.traffic import Traffic
@@ -47,9 +47,9 @@ class RankOrders:
         self.saving: dict[int, Order] = {}
         self.saving_until_s = 0.0
 
-    def new_rank(self, group: int) -> Rank:
+    def new_rank(self, group: int) -> RankActor:
         """Return the rank of a group whose hosts are turned on."""
-        return Rank(group, self.paces[group], self.news)
+        return RankActor(group, self.paces[group], self.news)
 
     def put(self, injector: FailureInjector, group: int, order: Order, until_s: float) -> None:
         """Let a group write a checkpoint until a time at most, while the others go on."""

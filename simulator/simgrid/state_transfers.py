@@ -48,7 +48,7 @@ class StateTransferTimes(TransferTimes):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class NodeLayout:
     """GPUs per node and per data-parallel group; groups fill the platform in order."""
 
     gpus_per_node: int
@@ -64,12 +64,12 @@ class Layout:
         return [range(position, groups * size, size) for position in range(size)]
 
 
-def snapshots(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
+def snapshots(layout: NodeLayout, node: int, size_bytes: float) -> list[Flow]:
     """Return the copies of a node's GPUs to its memory."""
     return [(xml_names.gpu(gpu), xml_names.memory(gpu), size_bytes) for gpu in layout.gpus_of(node)]
 
 
-def copies_to_peers(layout: Layout, transfers: StateTransfers) -> list[Flow]:
+def copies_to_peers(layout: NodeLayout, transfers: StateTransfers) -> list[Flow]:
     """Return the copies that all nodes send at once to the next nodes of their peer groups.
 
     A copy goes from GPU to GPU of the same position, and from there to the memory of the peer, as
@@ -96,7 +96,7 @@ def beside_steps(platform: Platform, transfers: StateTransfers) -> tuple[Flow, .
     """
     assert platform.spec is not None, "platforms without a spec are not measured"
     gpus, size_bytes = range(len(platform.gpus)), transfers.snapshot_bytes_per_gpu
-    layout = Layout(platform.spec.gpus_per_host, len(gpus) // transfers.groups)
+    layout = NodeLayout(platform.spec.gpus_per_host, len(gpus) // transfers.groups)
     own = [(xml_names.gpu(gpu), xml_names.memory(gpu), size_bytes) for gpu in gpus]
     gpu_of_memory = {xml_names.memory(gpu): xml_names.gpu(gpu) for gpu in gpus}
     sent = [
@@ -111,7 +111,7 @@ def beside_steps(platform: Platform, transfers: StateTransfers) -> tuple[Flow, .
 
 
 def from_memories(
-    layout: Layout, sources: Sequence[int], target: int, size_bytes: float
+    layout: NodeLayout, sources: Sequence[int], target: int, size_bytes: float
 ) -> list[Flow]:
     """Return the flows from nodes' memories to another node's memory, for each of its GPUs."""
     return [
@@ -121,7 +121,7 @@ def from_memories(
     ]
 
 
-def to_storage(layout: Layout, size_bytes: float) -> list[Flow]:
+def to_storage(layout: NodeLayout, size_bytes: float) -> list[Flow]:
     """Return the first group's flows from host memory to storage."""
     return [
         (xml_names.memory(gpu), xml_names.STORAGE_HOST, size_bytes)
@@ -129,7 +129,7 @@ def to_storage(layout: Layout, size_bytes: float) -> list[Flow]:
     ]
 
 
-def all_reduces(layout: Layout, groups: int, gradient_bytes: float) -> list[Flow]:
+def all_reduces(layout: NodeLayout, groups: int, gradient_bytes: float) -> list[Flow]:
     """Return the flows of an all-reduce: one per edge of each ring, with 2 (n - 1)/n of the bytes.
 
     There are none for a single group.

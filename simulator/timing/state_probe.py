@@ -24,7 +24,7 @@ from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid.state_transfers import (
-    Layout,
+    NodeLayout,
     StateTransfers,
     StateTransferTimes,
     all_reduces,
@@ -135,14 +135,14 @@ def simulate_scenes(engine: simgrid.Engine, scenes: _Scenes) -> list[float]:
 
 def _folded(
     spec: ClusterSpec, transfers: StateTransfers, *, may_fold: bool = True
-) -> tuple[ClusterSpec, Layout]:
+) -> tuple[ClusterSpec, NodeLayout]:
     """Return the platform to simulate, with one GPU per server if it folds, and the job on it."""
     gpus_per_group = _gpus_per_group(spec, transfers)
     _memory_bandwidth(spec)
     folded = folded_servers(spec) if may_fold else None
     if folded is None or gpus_per_group % spec.gpus_per_host:
-        return spec, Layout(spec.gpus_per_host // transfers.slices, gpus_per_group)
-    return folded, Layout(1, gpus_per_group // spec.gpus_per_host)
+        return spec, NodeLayout(spec.gpus_per_host // transfers.slices, gpus_per_group)
+    return folded, NodeLayout(1, gpus_per_group // spec.gpus_per_host)
 
 
 def _gpus_per_group(spec: ClusterSpec, transfers: StateTransfers) -> int:
@@ -179,7 +179,7 @@ def _memory_bandwidth(spec: ClusterSpec) -> float:
 
 def _measured(
     simulate: Callable[[_Scenes], list[float]],
-    layout: Layout,
+    layout: NodeLayout,
     transfers: StateTransfers,
     memory_bytes_per_s: float,
     *,

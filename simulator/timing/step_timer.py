@@ -150,7 +150,7 @@ class StepTimer:
         hosts: Hosts,
         positions: tuple[int, ...],
         cluster: PlacedJob,
-    ) -> _Passes:
+    ) -> _TimedPasses:
         """Return the passes of a team among others like it, from some micro-batches."""
         hosts = teams.hosts(team, hosts)
         if team.pattern.resharded:
@@ -178,7 +178,7 @@ class StepTimer:
             results.append(self._known[key])
         parts = _extrapolated(team.pattern, counts, [simulated for simulated, _ in results])
         flop = team.pattern.stage_flop[watched.stage]
-        return _Passes(parts, (team, watched), flop, sum(number for _, number in results))
+        return _TimedPasses(parts, (team, watched), flop, sum(number for _, number in results))
 
     def _together(
         self,
@@ -188,7 +188,7 @@ class StepTimer:
         positions: tuple[int, ...],
         micro_batches: int | None = None,
         slow: Mapping[Rank, float] = MappingProxyType({}),
-    ) -> list[_Passes]:
+    ) -> list[_TimedPasses]:
         """Return the passes of teams that run at once, of all or `micro_batches` micro-batches."""
         begun_s = self._engine.clock
         started = []
@@ -214,7 +214,7 @@ class StepTimer:
         for team, watched, runner in started:
             flop = team.pattern.stage_flop[watched.stage]
             parts = _parts(begun_s, runner)
-            passes.append(_Passes(parts, (team, watched), flop, len(runner)))
+            passes.append(_TimedPasses(parts, (team, watched), flop, len(runner)))
             runner.free()
         return passes
 
@@ -224,7 +224,7 @@ class StepTimer:
         simulated: Sequence[Team],
         hosts: Hosts,
         positions: tuple[int, ...],
-    ) -> list[_Passes]:
+    ) -> list[_TimedPasses]:
         """Return the passes of alike teams that run at once, from some micro-batches."""
         pattern = simulated[0].pattern
         counts = _simulated_micro_batches(pattern)
@@ -240,7 +240,7 @@ class StepTimer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Passes:
+class _TimedPasses:
     """The passes of a team: their seconds by kind, their team, and the cost of simulating them."""
 
     parts: dict[str, float]

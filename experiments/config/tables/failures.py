@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, Table, count, key, seconds, share
+from faultline.experiments.config.tables.table import (
+    SOUND,
+    ScenarioTable,
+    count,
+    key,
+    seconds,
+    share,
+)
 from faultline.simulator.failures.clocks import ClockRule
 from pydantic import Field, field_validator
 
@@ -17,7 +24,7 @@ _SEQUENCES = {"failures.model": ("mix", "trace")}
 LLAMA3 = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783)"
 
 
-class FailureKindsTable(Table):
+class FailureKindsTable(ScenarioTable):
     """``[failures.kinds]``: stragglers, hangs, planned work, and dependence among failures."""
 
     slow: Literal["ignore", "redeal", "swap", "restart", "ski-rental", "evict"] = key(
@@ -120,7 +127,7 @@ class FailureKindsTable(Table):
     )
 
 
-class FailuresTable(Table):
+class FailuresTable(ScenarioTable):
     """``[failures]``: which components fail, and when."""
 
     model: Literal["independent", "mix", "trace"] = key(

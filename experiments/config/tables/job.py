@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from faultline.experiments.config.tables.table import Table, count, key, share
+from faultline.experiments.config.tables.table import ScenarioTable, count, key, share
 from faultline.simulator.workload.kernels import AttentionKernel, MatmulPrecision
 from faultline.strategies.interface.job_shape import OptimizerBackup
 
@@ -30,7 +30,7 @@ _CUSTOM = {"model.name": ["custom", "stated"]}
 _LLAMA = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783), table 3: 70B"
 
 
-class JobTable(Table):
+class JobTable(ScenarioTable):
     """``[job]``: the training job."""
 
     groups: int = count(
@@ -119,7 +119,7 @@ class JobTable(Table):
         return self.gpus_of_group * self.groups
 
 
-class PlatformTable(Table):
+class PlatformTable(ScenarioTable):
     """``[platform]``: the cluster that runs the job."""
 
     file: str = key(
@@ -151,7 +151,7 @@ def _by_memory(meaning: str) -> Any:
     return count(None, meaning, "derived: memory of the platform's GPUs", 10_000)
 
 
-class ModelTable(Table):
+class ModelTable(ScenarioTable):
     """``[model]``: a transformer on pp x tp GPUs per group, which gives the job its numbers."""
 
     name: ModelName = key(

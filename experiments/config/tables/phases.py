@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from faultline.experiments.config.tables.table import SOUND, Table, key, seconds, share
+from faultline.experiments.config.tables.table import SOUND, ScenarioTable, key, seconds, share
 from faultline.simulator.job.job import (
     Detection,
     FailedWriter,
@@ -19,7 +19,7 @@ from faultline.strategies.interface.recovery import RecoveryKind
 from faultline.strategies.plugins.registry import all_protections
 
 
-class DetectionTable(Table):
+class DetectionTable(ScenarioTable):
     """``[detection]``: how the job detects that a group is down."""
 
     mode: Detection = key(
@@ -53,7 +53,7 @@ class DetectionTable(Table):
     )
 
 
-class AllReduceTable(Table):
+class AllReduceTable(ScenarioTable):
     """``[all_reduce]``: the gradient all-reduce at the end of a step."""
 
     failed_fraction: float = share(
@@ -75,7 +75,7 @@ class AllReduceTable(Table):
     )
 
 
-class CheckpointTable(Table):
+class CheckpointTable(ScenarioTable):
     """``[checkpoint]``: checkpoints on storage."""
 
     interval_steps: int | None = key(
@@ -116,7 +116,7 @@ class CheckpointTable(Table):
     )
 
 
-class RestartTable(Table):
+class RestartTable(ScenarioTable):
     """``[restart]``: restarts of the whole job."""
 
     failure_during: FailureInRestart = key(
@@ -162,7 +162,7 @@ class RestartTable(Table):
     )
 
 
-class RejoinTable(Table):
+class RejoinTable(ScenarioTable):
     """``[rejoin]``: return of dropped groups before the next restart."""
 
     when: Rejoin = key(
@@ -211,7 +211,7 @@ def _snapshot(meaning: str) -> Any:
     return seconds(None, meaning, _MEASURED, only_with=IN_MEMORY)
 
 
-class TimesTable(Table):
+class TimesTable(ScenarioTable):
     """``[times]``: stated times. All others are derived, or measured on the platform."""
 
     compute_s: float | None = seconds(

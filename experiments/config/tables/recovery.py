@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from faultline.experiments.config.tables.table import Table, key, seconds
+from faultline.experiments.config.tables.table import ScenarioTable, key, seconds
 from faultline.simulator.failures.failure import Transient
 from faultline.simulator.job.recovery_times import CommunicatorTime
 
@@ -63,7 +63,7 @@ _COMMUNICATORS = {
 _PRICE = "by recovery.preset; "
 
 
-class RecoveryTable(Table):
+class RecoveryTable(ScenarioTable):
     """``[recovery]``: the times of the phases of a recovery, under any scheme."""
 
     preset: Preset = key(

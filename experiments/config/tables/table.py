@@ -66,7 +66,7 @@ def share(default: float | None, meaning: str, source: str, **documentation: Any
     return key(default, meaning, source, "1", between=(0, 1), **documentation)
 
 
-class Table(BaseModel):
+class ScenarioTable(BaseModel):
     """A table of a scenario: unknown keys and values of another type are mistakes."""
 
     model_config = ConfigDict(
@@ -74,7 +74,7 @@ class Table(BaseModel):
     )
 
 
-class RegisteredTable(Table):
+class RegisteredTable(ScenarioTable):
     """A table whose `name` chooses a class, with a table of options for each class."""
 
     tables: ClassVar[Mapping[str, str]] = {}

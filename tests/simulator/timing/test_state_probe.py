@@ -14,10 +14,7 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.simgrid.state_transfers import (
-    StateTransfers,
-    StateTransferTimes,
-)
+from faultline.simulator.simgrid.state_transfers import StateTransfers, StateTransferTimes
 from faultline.simulator.timing.state_probe import (
     folded_servers,
     state_transfer_times,
