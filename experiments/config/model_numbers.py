@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from faultline.platforms.spec_tables import Gpu
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
-    from faultline.strategies.interface.rerouted_schedule import SplitBackward
+    from faultline.strategies.interface.split_backward import SplitBackward
 
 
 _PRECISION = Precision(gradient_bytes=2.0)
@@ -124,7 +124,7 @@ def split_of(table: ModelTable) -> SplitBackward | None:
     """Return how a model's pipelines split their backward pass; None for 1F1B."""
     if table.schedule == "1f1b":
         return None
-    from faultline.strategies.interface.rerouted_schedule import SplitBackward
+    from faultline.strategies.interface.split_backward import SplitBackward
 
     return SplitBackward(table.backward_share)
 

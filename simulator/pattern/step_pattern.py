@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import NamedTuple
 
-from faultline.strategies.interface.rerouted_schedule import SplitBackward
+from faultline.strategies.interface.split_backward import SplitBackward
 
 
 class RingEdge(NamedTuple):

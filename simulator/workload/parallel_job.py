@@ -27,7 +27,7 @@ from faultline.simulator.workload.gpu_memory import Recompute
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.transformer import Transformer, WorkloadError
-from faultline.strategies.interface.rerouted_schedule import SplitBackward
+from faultline.strategies.interface.split_backward import SplitBackward
 
 _BYTES = 2.0
 """Bytes of an activation, a weight, or a gradient within a replica: 16 bits."""

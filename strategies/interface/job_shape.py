@@ -10,7 +10,7 @@ from math import inf
 from typing import Literal
 
 from faultline.strategies.interface.pipeline_schedule import approximate_iteration
-from faultline.strategies.interface.rerouted_schedule import SplitBackward
+from faultline.strategies.interface.split_backward import SplitBackward
 
 OptimizerBackup = Literal["neighbour", "none"]
 """Which other group has a copy of a group's share of the optimizer state."""

@@ -29,9 +29,6 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from math import ceil, inf
 
-from faultline.strategies.interface.pipeline_schedule import split_iteration
-from faultline.strategies.interface.stage_work import Halves, StageWork
-
 _ROUNDING = 1e-9
 
 
@@ -72,36 +69,6 @@ class Rerouted:
 def _most_held(order: str) -> int:
     releases = "W" if "W" in order else "B"
     return max(accumulate((kind == "F") - (kind == releases) for kind in order))
-
-
-@dataclass(frozen=True, slots=True)
-class SplitBackward:
-    """A job whose healthy step splits its backward pass and staggers its optimizer."""
-
-    backward_share: float = 2 / 3  # Share of a micro-batch's time that is its backward pass.
-    # As in `ScheduleTechniques`: by default no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv
-    # 2401.10241).
-    activations_held: float = 2.0
-
-    @property
-    def techniques(self) -> ScheduleTechniques:
-        """Techniques of this job's schedules."""
-        return ScheduleTechniques(activations_held=self.activations_held)
-
-    def healthy(self, stages: int, micro_batches: int) -> Rerouted:
-        """Return the iteration of a healthy pipeline."""
-        loads = (micro_batches,) * stages
-        return rerouted(loads, micro_batches, self.backward_share, self.techniques)
-
-    def iteration(self, costs: Sequence[float], micro_batches: int) -> float:
-        """Return the time in t of a pipeline that keeps the healthy orders of passes.
-
-        `costs` are the times of a micro-batch on each stage, in t.
-        """
-        orders = self.healthy(len(costs), micro_batches).orders
-        parts = (1.0 - self.backward_share, 0.0, self.backward_share / 2, self.backward_share / 2)
-        work = StageWork(*map(Halves, parts))
-        return split_iteration([work.scaled(cost) for cost in costs], micro_batches, orders)
 
 
 @lru_cache(maxsize=4096)

@@ -18,8 +18,8 @@ from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, P
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.strategies.interface.pipeline_schedule import Pass, stage_passes
-from faultline.strategies.interface.rerouted_schedule import SplitBackward
 from faultline.strategies.interface.scheme import Hit
+from faultline.strategies.interface.split_backward import SplitBackward
 from faultline.strategies.interface.step_shares import Pipeline, StageShare
 from hypothesis import given
 from hypothesis import strategies as st

@@ -19,8 +19,8 @@ from faultline.simulator.processes.process import in_own_process
 from faultline.simulator.timing.step_times import TimeStep, with_step_timer
 from faultline.simulator.workload.layout import Layout
 from faultline.strategies.interface.job_shape import JobShape
-from faultline.strategies.interface.rerouted_schedule import SplitBackward
 from faultline.strategies.interface.scheme import Hit, Strategy
+from faultline.strategies.interface.split_backward import SplitBackward
 from faultline.strategies.interface.stage_work import Halves, StageWork
 from faultline.strategies.interface.step_shares import Pipeline, StageShare
 from faultline.strategies.plugins.registry import strategy_class

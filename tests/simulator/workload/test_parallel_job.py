@@ -22,7 +22,7 @@ from faultline.simulator.workload.transformer import (
     WorkloadError,
     training_flop_per_token,
 )
-from faultline.strategies.interface.rerouted_schedule import SplitBackward
+from faultline.strategies.interface.split_backward import SplitBackward
 from hypothesis import given
 from hypothesis import strategies as st
 

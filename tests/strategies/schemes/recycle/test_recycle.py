@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.strategies.interface.recovery import Communicators, Move
-from faultline.strategies.interface.rerouted_schedule import (
-    ScheduleTechniques,
-    SplitBackward,
-    rerouted,
-)
+from faultline.strategies.interface.rerouted_schedule import ScheduleTechniques, rerouted
 from faultline.strategies.interface.scheme import Continue, Hit, Strategy, WipeOut
+from faultline.strategies.interface.split_backward import SplitBackward
 from faultline.testing import check_scheme
 from hypothesis import given
 from hypothesis import strategies as st
