@@ -17,10 +17,7 @@ from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.distributions import Constant, Distribution, Lognormal, Uniform
 from faultline.simulator.failures.failure import (
-    FACTOR_ALLOWED,
-    FACTOR_NEEDED,
-    LASTS_ALLOWED,
-    LASTS_NEEDED,
+    RULES,
     Kind,
     Level,
     kind_error,
@@ -161,18 +158,16 @@ class CauseTable(_Table):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> CauseTable:
-        for name, needing, allowing in (
-            ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
-            ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
-        ):
+        rule = RULES[self.kind]
+        for name, has in (("lasts", rule.lasts), ("factor", rule.factor)):
             stated = getattr(self, name) is not None
-            if stated and self.kind not in allowing:
-                raise ValueError(f"{name} is of kinds {', '.join(sorted(allowing))}; leave it out")
-            if not stated and self.kind in needing:
+            if stated and has == "never":
+                kinds = sorted(kind for kind, each in RULES.items() if getattr(each, name) != has)
+                raise ValueError(f"{name} is of kinds {', '.join(kinds)}; leave it out")
+            if not stated and has == "always":
                 raise ValueError(f"a failure of kind {self.kind} needs {name}")
-        wrong = kind_error(
-            self.level, self.kind, self.factor is not None and self.factor.least > 1.0
-        )
+        has_factor = self.factor is not None and self.factor.least > 1.0
+        wrong = kind_error(self.level, self.kind, has_factor)
         if wrong is not None:
             raise ValueError(wrong)
         return self

@@ -22,12 +22,9 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.failure import (
-    FACTOR_ALLOWED,
-    FACTOR_NEEDED,
     KINDS,
-    LASTS_ALLOWED,
-    LASTS_NEEDED,
     LEVELS,
+    RULES,
     STOPPING,
     Failure,
     JobLayout,
@@ -131,13 +128,11 @@ class _TraceReader:
 
 def _check_kind(kind: Kind, **cells: str) -> None:
     """Refuse a failure whose kind needs an empty cell, or has no use for a filled one."""
-    for name, needing, allowing in (
-        ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
-        ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
-    ):
-        if not cells[name] and kind in needing:
+    rule = RULES[kind]
+    for name, has in (("lasts", rule.lasts), ("factor", rule.factor)):
+        if not cells[name] and has == "always":
             raise _CellError(f"a failure of kind {kind} needs a cell {name}")
-        if cells[name] and kind not in allowing:
+        if cells[name] and has == "never":
             raise _CellError(f"a failure of kind {kind} has no {name}; leave it empty")
 
 
@@ -247,8 +242,8 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
         repair = "" if failure.repair_s is None else repr(failure.repair_s)
         row = [repr(failure.time_s), failure.component, failure.cause, failure.kind, repair]
         if more:
-            row.append(repr(failure.lasts_s) if failure.kind in LASTS_ALLOWED else "")
-            row.append(repr(failure.factor) if failure.kind in FACTOR_ALLOWED else "")
+            row.append(repr(failure.lasts_s) if RULES[failure.kind].lasts != "never" else "")
+            row.append(repr(failure.factor) if RULES[failure.kind].factor != "never" else "")
         rows.writerow(row)
     write_file(path, text.getvalue())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -25,39 +26,7 @@ Kind = Literal[
     "planned",
     "storage",
 ]
-"""Kind of failure.
-
-hardware, network, software, preemption
-    A component stops: a machine, the network between machines or a process is broken, or machines
-    are taken away.
-slow
-    A component is slower by a factor for a while.
-flap
-    A link is down for a moment, which collectives may outlast.
-partial
-    A part of the network is lost until its repair: the rest carries less.
-hang
-    A collective does not end before its time-out, although nothing is broken.
-corrupt
-    A component computes wrong results until this is detected.
-planned
-    Maintenance, announced ahead.
-storage
-    Storage is unavailable for saving and loading.
-"""
-
-STOPPING: frozenset[Kind] = frozenset({"hardware", "network", "software", "preemption"})
-"""Kinds by which a component stops when the failure happens."""
-
-LASTS_NEEDED: frozenset[Kind] = frozenset({"slow", "flap", "partial", "corrupt", "storage"})
-"""Kinds that need a duration; kinds of `LASTS_ALLOWED` may have one."""
-
-LASTS_ALLOWED: frozenset[Kind] = LASTS_NEEDED | {"hang", "planned"}
-
-FACTOR_NEEDED: frozenset[Kind] = frozenset({"slow"})
-"""Kinds that need a factor; `FACTOR_ALLOWED` may have one."""
-
-FACTOR_ALLOWED: frozenset[Kind] = FACTOR_NEEDED | {"partial"}
+"""Kind of failure; `RULES` says what each one is."""
 
 TO_THE_NETWORK: frozenset[Level] = frozenset({"pcie", "adapter"})
 """Components between a GPU and the network; those of the server's other GPUs replace a lost one."""
@@ -68,18 +37,65 @@ OF_ONE_GPU: frozenset[Level] = TO_THE_NETWORK | {"gpu", "nvlink"}
 NETWORK: frozenset[Level] = TO_THE_NETWORK | {"nvlink", "switch", "cable"}
 """Levels of components that compute nothing."""
 
-_KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
-"""Kinds for a cable between switches, which stops no GPU: messages are slower or rerouted."""
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+LEVELS_WITH_GPUS: frozenset[Level] = frozenset(LEVELS) - {"cable"}
+"""Levels of components whose failure can stop a GPU; a cable's makes messages slower."""
+
+Need = Literal["never", "maybe", "always"]
+"""Whether a kind of failure has a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindRule:
+    """A kind of failure, in one sentence, and what a failure of this kind can be."""
+
+    sentence: str
+    stops: bool = False  # Whether the component stops when the failure happens.
+    lasts: Need = "never"  # Whether it has a duration.
+    factor: Need = "never"  # Whether it has a factor.
+    levels: frozenset[Level] = LEVELS_WITH_GPUS  # Where it can occur.
+
+
+RULES: Mapping[Kind, KindRule] = {
+    "hardware": KindRule("A component is broken.", stops=True),
+    "network": KindRule("The network between machines is broken.", stops=True),
+    "software": KindRule("A process fails; its machine works.", stops=True),
+    "preemption": KindRule("Machines are taken away.", stops=True),
+    "slow": KindRule(
+        "A component is slower by a factor for a while.",
+        lasts="always",
+        factor="always",
+        levels=LEVELS_WITH_GPUS | {"cable"},
+    ),
+    "flap": KindRule("A link is down for a moment, which collectives may outlast.", lasts="always"),
+    "partial": KindRule(
+        "A part of the network is lost until its repair: the rest carries less.",
+        lasts="always",
+        factor="maybe",
+        levels=NETWORK,
+    ),
+    "hang": KindRule(
+        "A collective does not end before its time-out, although nothing is broken.", lasts="maybe"
+    ),
+    "corrupt": KindRule("A component computes wrong results until that is found.", lasts="always"),
+    "planned": KindRule("Maintenance, announced ahead.", lasts="maybe"),
+    "storage": KindRule("Storage is unavailable for saving and loading.", lasts="always"),
+}
+"""What each kind of failure is, and at which levels it can occur."""
+
+STOPPING: frozenset[Kind] = frozenset(kind for kind, rule in RULES.items() if rule.stops)
+"""Kinds by which a component stops when the failure happens."""
 
 
 def kind_error(level: Level, kind: Kind, has_factor: bool) -> str | None:
     """Return the error message for a kind of failure that a level cannot have."""
-    if level == "cable" and kind not in _KINDS_OF_CABLES:
-        known = ", ".join(sorted(_KINDS_OF_CABLES))
+    levels = RULES[kind].levels
+    if level == "cable" and level not in levels:
+        known = ", ".join(sorted(one for one, rule in RULES.items() if level in rule.levels))
         return f"a cable between switches cannot have a failure of kind {kind}: use {known}"
-    if kind == "partial" and level not in NETWORK:
-        known = ", ".join(sorted(NETWORK))
-        return f"a {level} cannot fail partially: use one of {known}"
+    if level not in levels:
+        return f"a {level} cannot fail partially: use one of {', '.join(sorted(levels))}"
     if level == "nvlink" and kind == "partial" and not has_factor:
         return "a GPU stops without its NVLink: state a factor, or a kind that stops it"
     return None
@@ -97,8 +113,7 @@ def stops_machine(kind: Kind, level: Level, transient: Transient) -> bool:
     return kind != "software" or (transient == "replaced" and level != "job")
 
 
-LEVELS: tuple[Level, ...] = get_args(Level)
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[Kind, ...] = tuple(RULES)
 
 UNSTATED_CAUSE = "unstated"
 """Cause of the failures of a model that knows none."""

@@ -23,7 +23,7 @@ from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.failures.failure import FACTOR_NEEDED, KINDS, LASTS_NEEDED, Level
+from faultline.simulator.failures.failure import KINDS, RULES, Level
 from faultline.simulator.processes import process
 from faultline.simulator.processes.process import SimgridResult
 from faultline.strategies.plugins.registry import all_protections, all_strategies
@@ -420,10 +420,10 @@ class _Drawing:
         }.get(level, self._gpus)
         number = "" if level == "job" else f"-{random.randrange(max(1, there_are))}"
         lasts: Any = ""
-        if kind in LASTS_NEEDED or kind in ("hang", "planned"):
+        if RULES[kind].lasts != "never":
             lasts = self._times(0.3, 6.0)
         factor: Any = ""
-        if kind in FACTOR_NEEDED or (level == "nvlink" and kind == "partial"):
+        if RULES[kind].factor == "always" or (level == "nvlink" and kind == "partial"):
             factor = round(random.uniform(1.1, 4.0), 3)
         time_s = round(time_s, 5)
         repair = self._times(1.0, 20.0)

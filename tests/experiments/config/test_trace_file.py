@@ -10,10 +10,9 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace, write_trace
 from faultline.simulator.failures.failure import (
-    FACTOR_NEEDED,
     KINDS,
-    LASTS_NEEDED,
     LEVELS,
+    RULES,
     Failure,
     JobLayout,
 )
@@ -74,8 +73,8 @@ def failures(draw: st.DrawFn) -> Failure:
     repair_s = draw(st.none() | seconds)
     kind = draw(st.sampled_from(KINDS))
     groups = LAYOUT.groups_of(level, number)
-    lasts_s = draw(seconds) if kind in LASTS_NEEDED else 0.0
-    factor = draw(st.floats(1, 1000)) if kind in FACTOR_NEEDED else 1.0
+    lasts_s = draw(seconds) if RULES[kind].lasts == "always" else 0.0
+    factor = draw(st.floats(1, 1000)) if RULES[kind].factor == "always" else 1.0
     return Failure(draw(seconds), level, number, cause, kind, repair_s, groups, lasts_s, factor)
 
 
