@@ -91,6 +91,19 @@ def test_a_write_ends_in_the_middle_of_a_step_or_breaks_off() -> None:
     assert (broken.whole_s, broken.is_over) == (inf, True)
 
 
+@pytest.mark.parametrize(("fails_s", "whole_s"), [(4.0, 3.0), (1.0, inf)])
+def test_a_snapshot_is_complete_if_no_group_fails_before_its_end(
+    fails_s: float, whole_s: float
+) -> None:
+    """All groups copy for 3 s; the others' copies go on after a failure."""
+    clock, write = WriteClock(), Write(WriteBesideSteps(3.0, ALONE, HALVES), None)
+    clock.begin(write, fails_s)
+    clock.advance(0.0, 2.0, None)
+    assert not write.is_over
+    clock.advance(2.0, 5.0, None)
+    assert (write.whole_s, write.is_over) == (whole_s, True)
+
+
 def test_two_writes_and_an_exchange_on_one_link_take_a_third_each() -> None:
     """3 s and 12 s are left: the first ends after 9 s, as 3 s of the exchange; then halves."""
     clock, long = begun(alone_s=12.0)
