@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # Raise it when the same request would be simulated differently.
 _VERSION = 7
+_MOST_GPUS_CHANGED = 64
+"""Largest job whose writes are observed beside each step that a scheme changes. In larger jobs one
+group changes less, and each failure would take seconds to simulate."""
 _MOST_STEPS = 8
 """Steps beside which a long write is observed."""
 
@@ -35,7 +38,7 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
     groups = len(traffic.hosts) if traffic.step is None else traffic.step.groups
     times = _SimulatedWrites(platform, traffic)
     sound = times(StepShares(tuple(range(groups))), None if traffic.snapshot else 0)
-    is_small = sum(map(len, traffic.hosts)) <= MOST_RANKS_APART
+    is_small = traffic.step is not None and len(traffic.step.names) <= _MOST_GPUS_CHANGED
     return replace(sound, in_step=times) if is_small else sound
 
 
