@@ -63,7 +63,8 @@ _LIMIT_S = 4e4
 """Limit of simulated time: a scheme without masking never finishes at these failure rates."""
 
 _PLAYED_GROUPS = 4
-_PLAYED_TOLERANCE = 1e-5
+_PLAYED_TOLERANCE = 0.01
+"""Hidden gradients share links with passes, for which replay is an approximation."""
 _WITH_RANKS = [
     f"job.groups={_PLAYED_GROUPS}",
     "job.steps=12",

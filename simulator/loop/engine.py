@@ -174,11 +174,13 @@ class Engine(ABC):
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         members, dropped, carried_on, recovery = phase
-        failed = [*map(self.clocks.peek, (*dropped, *carried_on))]
-        self._leave(dropped, carried_on)
         if recovery is None:
+            self._leave(dropped, carried_on)
             return Outcome(self.now_s)
-        self._wait(self._recovery_times.duration_s(recovery, failed))
+        failed = map(self.clocks.peek, (*dropped, *carried_on))
+        duration_s = self._recovery_times.duration_s(recovery, failed)
+        self._leave(dropped, carried_on)
+        self._wait(duration_s)
         self._move(recovery, members)
         return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 

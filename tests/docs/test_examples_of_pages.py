@@ -72,7 +72,8 @@ def test_a_scheme_with_pipelines_does_on_both_engines() -> None:
 def test_a_new_package_begins_with_the_example(tmp_path: Path) -> None:
     write_scheme_package("buddies", tmp_path)
     written = (tmp_path / "faultline_buddies" / "__init__.py").read_text(encoding="utf-8")
-    assert blocks("adding-a-scheme.md", "python")[0] == f"# strategies/buddies.py\n{written}"
+    shown = blocks("adding-a-scheme.md", "python")[0]
+    assert shown == f"# strategies/schemes/buddies.py\n{written}"
 
 
 def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:

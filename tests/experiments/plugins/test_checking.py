@@ -145,9 +145,10 @@ class NeverForgets(Broken):
     """Restarts at a slower pace."""
 
     def restart(self) -> None:
-        slower = hasattr(self, "_plan")
+        first = not hasattr(self, "_restarted")
         super().restart()
-        if slower:
+        self._restarted = True
+        if not first:
             self._plan = self._plan._replace(pace=1.5)
 
 
