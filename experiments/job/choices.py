@@ -15,7 +15,7 @@ from faultline.experiments.job.failure_model import corruptions_per_s
 from faultline.experiments.job.job_shape import scheme_of
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.state_loss import loss_in_restart
-from faultline.simulator.failures.distributions import Distribution, Exponential
+from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job.job import Rejoin, Rules
 from faultline.strategies.interface.job_shape import JobShape
@@ -293,13 +293,10 @@ def _course(
 
 def _after_a_restart(resolved: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
     """Return the time of a restart without loading, in seconds, and the lifetimes after it."""
-    failures, groups = resolved.failures, resolved.scenario.job.groups
-    distribution: Distribution = Exponential(failures.mtbf_s * groups)
-    if isinstance(failures, IndependentGroups):
-        distribution = failures.distribution
+    groups, lifetimes = resolved.scenario.job.groups, resolved.failures.lifetimes
     begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    return _lives(groups, distribution, resolved.restart_s, begins_anew, surfaces)
+    return _lives(groups, lifetimes, resolved.restart_s, begins_anew, surfaces)
 
 
 _SHORTEST_RESTART_S = 1e-12

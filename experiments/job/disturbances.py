@@ -82,7 +82,7 @@ def disturbances(
         sources.append(partial(failures.disturbances, seed))
         if step is None and not on_network:
             sources[0] = partial(_carried_by_others, sources[0], job_layout(scenario).gpus_per_host)
-    outages = network_outages(scenario, seed) if on_network else None
+    outages = network_outages(scenario, failures, seed) if on_network else None
     if outages is not None:
         sources.append(outages)
     if not sources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -64,7 +64,7 @@ def failure_model(scenario: Scenario) -> FailureModel:
     table = scenario.failures
     _refuse_keys_of_other_models(table)
     if table.model == "independent":
-        return _independent_groups(table, stated_mtbf_s(scenario), job_layout(scenario))
+        return _independent_groups(scenario)
     if table.clock != "renewal":
         raise UserError(
             f'failures.clock = "{table.clock}": the failures of a {table.model} are independent of '
@@ -187,20 +187,22 @@ def job_layout(scenario: Scenario) -> JobLayout:
     return JobLayout(job.groups, job.gpus_of_group, host, domain, switch)
 
 
-def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Failure]] | None:
+def network_outages(
+    scenario: Scenario, model: FailureModel, seed: int
+) -> Callable[[], Iterator[Failure]] | None:
     """Return the outages of switches that have a detour; None if there are none.
 
     Such switches fail if a cause of the mix strikes switches.
     """
-    table, layout = scenario.failures, job_layout(scenario)
-    if table.model != "mix" or table.gpus_per_switch is not None:
+    if not isinstance(model, CauseMix) or scenario.failures.gpus_per_switch is not None:
         return None
     around, fatal = switches_with_detours(platform_file(scenario))
-    causes = _causes(scenario, layout)
+    causes = (*model.mixed, *model.harmless)
     striking = [one for one in causes if one.level == "switch" and one.kind in STOPPING]
     if not (around and striking):
         return None
-    shared, repair_s = routable_causes(striking, fatal, len(around)), scenario.rejoin.repair_s
+    layout, repair_s = model.layout, scenario.rejoin.repair_s
+    shared = routable_causes(striking, fatal, len(around))
     return partial(drawn_outages, shared, layout.gpus, layout.groups, len(around), repair_s, seed)
 
 
@@ -214,31 +216,47 @@ def _refuse_keys_of_other_models(table: FailuresTable) -> None:
             )
 
 
-def _independent_groups(
-    table: FailuresTable, mtbf_s: float, layout: JobLayout
-) -> IndependentGroups:
-    mean_s = mtbf_s * layout.groups
+def _independent_groups(scenario: Scenario) -> IndependentGroups:
+    table, layout = scenario.failures, job_layout(scenario)
+    mean_s = stated_mtbf_s(scenario) * layout.groups
     components = ComponentChoice(layout, table.component, table.hardware_share)
-    between = (
+    lifetimes = (
         Exponential(mean_s)
         if table.distribution == "exponential"
         else Weibull.from_mean(table.shape, mean_s)
     )
-    return IndependentGroups(between, layout.groups, components)
+    return IndependentGroups(lifetimes, layout.groups, components)
 
 
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
-    table = scenario.failures
-    causes = _causes(scenario, layout)
-    if any(cause.level == "switch" for cause in causes):
-        _check_switches(scenario, f'failures.mix = "{table.mix or "llama3"}"')
-    striking = _striking(causes, layout)
-    kinds = table.kinds
+    """Return the causes of a mix; with ``rate = "mtbf"``, scaled to the stated mean time."""
+    from faultline.experiments.config.mix_file import load_mix
+
+    table, kinds = scenario.failures, scenario.failures.kinds
+    striking, harmless = list[Cause](), list[Cause]()
+    for cause in load_mix(table.mix or "llama3").causes():
+        strikes = cause.kind not in STOPPING or layout.gpus_per_component(cause.level) > 0
+        (striking if strikes else harmless).append(cause)
+    if not striking:
+        raise UserError(
+            f"failures.mix = {table.mix!r}: it strikes switches only, and by the platform's cables "
+            "no switch cuts a GPU off; set failures.gpus_per_switch to the GPUs that it stops"
+        )
     dependence = Dependence(
         kinds.correlated_excess, kinds.excess_within_s, kinds.lemon_shape, kinds.recurrence
     )
-    mix = CauseMix(striking, layout, reactions_of(scenario), dependence)
-    if table.rate == "model" and not 1e-3 <= mix.mtbf_s <= 1e15:
+    reactions = reactions_of(scenario)
+    mix = CauseMix(tuple(striking), layout, reactions, dependence, tuple(harmless))
+    if table.rate == "mtbf" and mix.mtbf_s >= NEVER_S:
+        raise UserError(
+            f"failures.mix = {table.mix!r}: none of its causes stops a GPU, and failures.rate = "
+            '"mtbf" scales only such causes; set failures.rate = "model"'
+        )
+    if any(cause.level == "switch" for cause in (*striking, *harmless)):
+        _check_switches(scenario, f'failures.mix = "{table.mix or "llama3"}"')
+    if table.rate == "mtbf":
+        return mix.at_mtbf(stated_mtbf_s(scenario))
+    if not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
             'GPUs; check its rates, or set failures.rate = "mtbf" and failures.mtbf_s'
@@ -254,50 +272,6 @@ def _check_switches(scenario: Scenario, place: str) -> None:
             "unknown; set failures.gpus_per_switch to the GPUs that a leaf switch cuts off (0: "
             "none), or describe the cluster in a spec for faultline platform generate"
         )
-
-
-def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
-    """Return the causes of a mix; with ``rate = "mtbf"``, scaled to the stated mean time."""
-    from faultline.experiments.config.mix_file import load_mix
-
-    table = scenario.failures
-    causes = load_mix(table.mix or "llama3").causes()
-    striking = _striking(causes, layout)
-    reactions = reactions_of(scenario)
-    if not striking:
-        raise UserError(
-            f"failures.mix = {table.mix!r}: it strikes switches only, and by the platform's cables "
-            "no switch cuts a GPU off; set failures.gpus_per_switch to the GPUs that it stops"
-        )
-    if table.rate != "mtbf":
-        return tuple(causes)
-    mtbf_s = CauseMix(striking, layout, reactions).mtbf_s
-    if mtbf_s >= NEVER_S:
-        raise UserError(
-            f"failures.mix = {table.mix!r}: none of its causes stops a GPU, and failures.rate = "
-            '"mtbf" scales only such causes; set failures.rate = "model"'
-        )
-    faster = mtbf_s / stated_mtbf_s(scenario)
-    return tuple(replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * faster) for cause in causes)
-
-
-def spared_causes(scenario: Scenario) -> tuple[Cause, ...]:
-    """Return the causes of a mix that stop nothing on the platform: they are no failures here."""
-    if scenario.failures.model != "mix":
-        return ()
-    layout = job_layout(scenario)
-    causes = _causes(scenario, layout)
-    striking = _striking(causes, layout)
-    return tuple(cause for cause in causes if cause not in striking)
-
-
-def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
-    """Leave out causes that would stop a component without GPUs, such as a redundant switch."""
-    return tuple(
-        cause
-        for cause in causes
-        if cause.kind not in STOPPING or layout.gpus_per_component(cause.level) > 0
-    )
 
 
 def reactions_of(scenario: Scenario) -> Reactions:

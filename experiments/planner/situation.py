@@ -22,7 +22,6 @@ from faultline.experiments.job.durations import (
 )
 from faultline.experiments.job.failure_model import (
     failure_model,
-    spared_causes,
     stated_mtbf_s,
 )
 from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
@@ -33,6 +32,7 @@ from faultline.experiments.job.step_times import (
     jitter_of_passes,
 )
 from faultline.experiments.job.workload import Workload, workload_of
+from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.job.job import Rejoin
 from faultline.strategies.interface.recovery import SHRINK
@@ -317,13 +317,12 @@ def _scale_mtbf(
 
 def _rate_in_words(scenario: Scenario) -> dict[str, bool]:
     """Return why the failures are fewer than those of the mix."""
-    spared = spared_causes(scenario)
-    if not spared or scenario.failures.rate != "model":
-        return {}
     model = failure_model(scenario)
-    spared_per_s = scenario.job.all_gpus * sum(cause.rate_per_gpu_s for cause in spared)
-    mix_s = 1.0 / (1.0 / model.mtbf_s + spared_per_s)
-    names = ", ".join(f"{cause.name} ({cause.level})" for cause in spared)
+    if not isinstance(model, CauseMix) or scenario.failures.rate != "model" or not model.harmless:
+        return {}
+    harmless_per_s = scenario.job.all_gpus * sum(one.rate_per_gpu_s for one in model.harmless)
+    mix_s = 1.0 / (1.0 / model.mtbf_s + harmless_per_s)
+    names = ", ".join(f"{cause.name} ({cause.level})" for cause in model.harmless)
     return {
         f"A failure every {time_text(model.mtbf_s)}; all causes of the mix together come every "
         f"{time_text(mix_s)}. No component of this platform stops a GPU by: {names}.": True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from math import exp
 from operator import attrgetter
@@ -63,6 +63,17 @@ class CauseMix(FailureSequence):
     reactions: Reactions = field(default_factory=Reactions)
     # How failures that stop components depend on each other.
     dependence: Dependence = field(default_factory=Dependence)
+    # Causes that strike only components without GPUs, such as redundant switches.
+    harmless: tuple[Cause, ...] = ()
+
+    def at_mtbf(self, mtbf_s: float) -> CauseMix:
+        """Return the mix with all rates scaled, so that bursts begin `mtbf_s` seconds apart."""
+        faster = 1.0 / (self.layout.gpus * self._stops_per_gpu_s) / mtbf_s
+        mixed, harmless = (
+            tuple(replace(one, rate_per_gpu_s=one.rate_per_gpu_s * faster) for one in causes)
+            for causes in (self.mixed, self.harmless)
+        )
+        return replace(self, mixed=mixed, harmless=harmless)
 
     @property
     def groups_of_job(self) -> int:
@@ -87,13 +98,18 @@ class CauseMix(FailureSequence):
         return tuple((cause, rate) for cause, rate in zip(self.mixed, rates, strict=True) if rate)
 
     @property
+    def _stops_per_gpu_s(self) -> float:
+        """Failures per second and GPU that stop groups, without those that follow in a burst."""
+        return sum(rate for _, rate in self._stopping)
+
+    @property
     def mtbf_s(self) -> float:
-        rate = sum(rate for _, rate in self._stopping) * self.dependence.correlated_excess
+        rate = self._stops_per_gpu_s * self.dependence.correlated_excess
         return 1.0 / (self.layout.gpus * rate) if rate else NEVER_S
 
     def hardware_shares(self) -> dict[Level, float]:
         """Return the share of all failures that break hardware, by the level that they strike."""
-        total = sum(rate for _, rate in self._stopping)
+        total = self._stops_per_gpu_s
         shares: dict[Level, float] = {}
         for cause, rate in self._stopping:
             if cause.kind in ("hardware", "slow", "preemption"):

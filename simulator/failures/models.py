@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
-from faultline.simulator.failures.distributions import Distribution
+from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.victims import ComponentChoice, Victims
 
@@ -89,6 +89,11 @@ class FailureModel(ABC):
         A failure that stops several groups counts once.
         """
 
+    @property
+    @abstractmethod
+    def lifetimes(self) -> Distribution:
+        """Time between two failures of one group; closed forms of a sequence ignore its memory."""
+
     @abstractmethod
     def group_failure_rate(self) -> GroupFailureRate:
         """Return the failures per second of one group, by the time since the job began."""
@@ -118,6 +123,10 @@ class IndependentGroups(FailureModel):
     @property
     def mtbf_s(self) -> float:
         return self.distribution.mean_s / self.groups
+
+    @property
+    def lifetimes(self) -> Distribution:
+        return self.distribution
 
     def group_failure_rate(self) -> GroupFailureRate:
         return renewal_rate(self.distribution)
@@ -170,12 +179,14 @@ class FailureSequence(FailureModel):
     def disturbances(self, seed: int) -> Iterator[Failure]:
         """Yield the failures that stop nothing, or not at first, in the order of time."""
 
-    def group_failure_rate(self) -> GroupFailureRate:
-        """Return the mean failures of a group per second, the same at all times.
+    @property
+    def lifetimes(self) -> Exponential:
+        """Time between two failures of a group; a failure that stops several groups counts once."""
+        return Exponential(self.mtbf_s * self.groups_of_job)
 
-        A failure that stops several groups counts once.
-        """
-        return constant_rate(1.0 / (self.mtbf_s * self.groups_of_job))
+    def group_failure_rate(self) -> GroupFailureRate:
+        """Return the mean failures of a group per second, the same at all times."""
+        return constant_rate(1.0 / self.lifetimes.mean_s)
 
     def clocks(self, seed: int, rule: ClockRule) -> EventClocks:
         """Return the failure clocks of all groups, set at time 0.

@@ -134,6 +134,8 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     assert parts_down.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
     # So it is on a shipped cluster, where a step is simulated on its cables.
     assert mix_on("hgx-h100").layout.gpus_per_switch == 0
+    assert [cause.name for cause in mix_on("hgx-h100").harmless] == ["switch-or-cable"]
+    assert not mix_on(rails, "failures.gpus_per_switch=16").harmless
     assert mix_on("hgx-h100", "times.all_reduce_per_group_s=0.01").layout.gpus_per_switch == 256
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 

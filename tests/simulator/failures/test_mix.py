@@ -238,6 +238,17 @@ def test_groups_of_hosts_are_taken_at_once() -> None:
     assert alone == pytest.approx(1 / 2.1, abs=4 * sqrt(0.25 / len(sizes)))
 
 
+def test_a_scaled_mix_has_the_mean_time_and_keeps_the_shares_of_its_causes() -> None:
+    mix = replace(MIX, harmless=(HOST,), dependence=Dependence(correlated_excess=2.8))
+    scaled = mix.at_mtbf(900.0)
+    assert scaled.mtbf_s == pytest.approx(900.0 / 2.8)
+    before, after = (
+        [one.rate_per_gpu_s for one in (*each.mixed, *each.harmless)] for each in (mix, scaled)
+    )
+    assert np.divide(after, before) == pytest.approx(MIX.mtbf_s / 900.0)
+    assert scaled.hardware_shares() == pytest.approx(mix.hardware_shares())
+
+
 def test_bursts_multiply_failures_and_leave_the_first_ones_as_they_are() -> None:
     alone = CauseMix((HOST,), LARGE)
     burst = replace(alone, dependence=Dependence(correlated_excess=2.8, excess_within_s=60.0))
