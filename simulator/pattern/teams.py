@@ -34,11 +34,6 @@ DomainOf = Callable[[Rank], Hashable]
 """Returns the scale-up domain of a rank of the job."""
 
 
-def alone(rank: Rank) -> Hashable:
-    """Return the domain of a rank if replicas share no domain."""
-    return rank.replica
-
-
 @dataclass(frozen=True, slots=True)
 class Team:
     """The nodes that compute a group's share of the batch.
@@ -112,9 +107,7 @@ class Teams:
         The teams' tensor-parallel degrees.
     """
 
-    def __init__(
-        self, pattern: StepPattern, shares: StepShares, domain_of: DomainOf = alone
-    ) -> None:
+    def __init__(self, pattern: StepPattern, shares: StepShares, domain_of: DomainOf) -> None:
         self.pattern, self._shares, self.domain_of = pattern, shares, domain_of
         usual = Pipeline(-1, (), pattern.micro_batches, pattern.tensor)
         changed = {one.group: one for one in shares.pipelines}
@@ -128,12 +121,10 @@ class Teams:
         if self.replicas != pattern.data:
             whole = (pattern.data - 1) / pattern.data
             self.ring_share = (self.replicas - 1) / self.replicas / whole
-        self._lowest = min((changed.get(group, usual).tensor for group in working), default=1)
+        self.degrees = {changed.get(group, usual).tensor for group in working}
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
         self._rings: dict[int, _Edges] = {}
-        self.degrees = {team.pattern.tensor for team in self.teams}
-        if any(team.hides for team in self.teams):
-            self.teams = tuple(self._ringed(*one) for one in enumerate(self.teams))
+        self.teams = tuple(self._ringed(*one) for one in enumerate(self.teams))
 
     def kinds(self, classes: Mapping[int, object]) -> tuple[list[Team], list[Team]]:
         """Return teams that represent all, if teams with the same work are alike.
@@ -270,11 +261,9 @@ class Teams:
         kept = [Held()] * len(runs)
         for stage, unit in zip(holds, self.units, strict=True):
             kept[stage] = Held(*(a + more * b for a, b in zip(kept[stage], unit, strict=True)))
-        shared = self.replicas > 1
         gathered = tuple(self.ring_share * one.hidden_weight_bytes for one in kept)
         hidden = tuple(self.ring_share * one.hidden_gradient_bytes for one in kept)
-        gathers = shared and self._shares.gathers and any(gathered)
-        reduces = shared and self._shares.reduces and any(hidden)
+        gathers = self._shares.gathers and any(gathered)
         nothing = (0.0,) * len(runs)
         return Team(
             group,
@@ -287,7 +276,7 @@ class Teams:
                 tuple(parts),
                 whole.send_bytes * more,
                 whole.send_blocks,
-                hidden if reduces else nothing,
+                hidden if self._shares.reduces else nothing,
                 nothing,
                 tuple(one.optimizer_flop for one in kept),
                 gathered if gathers else (),
@@ -347,7 +336,8 @@ class Teams:
         self, kept: Sequence[Held], degree: int
     ) -> tuple[tuple[tuple[int, int, float], ...], ...]:
         """Return the bytes that each stage of a team reshards to the lowest degree."""
-        if degree == self._lowest or self.replicas < 2 or not self._shares.reduces:
+        lowest = min(self.degrees)
+        if degree == lowest or not self._shares.reduces:
             return ()
         whole = self.pattern
         vectors = (
@@ -356,7 +346,7 @@ class Teams:
             / whole.tensor
             for one in kept
         )
-        return tuple(tuple(resharding(each, degree, self._lowest)) for each in vectors)
+        return tuple(tuple(resharding(each, degree, lowest)) for each in vectors)
 
     def _holds(self, runs: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[int, ...]:
         """Return the stage of a team that holds each unit, given the layers of its parts."""

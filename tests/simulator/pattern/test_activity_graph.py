@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import product
+from operator import attrgetter
 
 import networkx as nx
 import pytest
@@ -42,6 +43,11 @@ def step(pipeline: int = 2, virtual_stages: int = 1, micro_batches: int = 4) -> 
         gradient_bytes=(0.0,) * pipeline,
         optimizer_flop=(0.5,) * pipeline,
     )
+
+
+def teams_of(pattern: StepPattern, shares: StepShares) -> Teams:
+    """Return the teams of a step whose replicas share no scale-up domain."""
+    return Teams(pattern, shares, attrgetter("replica"))
 
 
 def longest_path(graph: ActivityGraph) -> float:
@@ -103,7 +109,7 @@ def test_who_sends_what_how_often() -> None:
     # Gradients and weights, an equal share for each of the two parts of a stage.
     assert number["gradient"] == ranks * 2 * 2
     assert sent["gradient"] == ranks * (6.0 + 8.0)
-    after = sync_graph(Teams(pattern, StepShares((0, 1))), whole.positions)
+    after = sync_graph(teams_of(pattern, StepShares((0, 1))), whole.positions)
     kinds = Counter((activity.kind, activity.peer is None) for activity in after.activities)
     assert (kinds["gradient", False], kinds["optimizer", True]) == (ranks, ranks)
     # Each of four rings pays its second hop.
@@ -128,7 +134,7 @@ def test_who_skips_attention_sends_nothing_for_it_backward() -> None:
     part = PartWork(PassWork(1.0, 4.0, 3.0), PassWork(2.0, 4.0, 6.0))
     pattern = replace(step(), tensor=2, data=2, context=2, parts=(part, part))
     shares = (StageShare(0, 0, None, 1.0, 0.5, skips_attention=True), StageShare(0, 1))
-    (team,) = Teams(pattern, StepShares((0,), (Pipeline(0, shares, 4, 2),))).teams
+    (team,) = teams_of(pattern, StepShares((0,), (Pipeline(0, shares, 4, 2),))).teams
     skipping = PartWork(PassWork(1.0, 4.0, 3.0), PassWork(1.0, 2.0))
     assert team.pattern.parts == (skipping, part)
 
@@ -181,7 +187,8 @@ def test_pipelines_of_all_schemes_follow_the_schedule_of_sound_steps() -> None:
         lose(strategy, Hit(1, 0, 0, 4))
         plan = strategy.plan()
         cut = LayerCut((8,) * 4, PartWork(PassWork(1 / 8), PassWork(2 / 8)), Held())
-        teams = Teams(replace(whole, layers=cut), StepShares(plan.members, plan.pipelines)).teams
+        shares = StepShares(plan.members, plan.pipelines)
+        teams = teams_of(replace(whole, layers=cut), shares).teams
         assert all("W" in "".join(team.pattern.orders) for team in teams)
         taken[scheme] = max(longest_path(passes_graph(team.pattern, alone)) for team in teams)
     assert taken["recycle"] == pytest.approx(17 * 3, abs=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def longest_path_s(pattern: StepPattern) -> float:
     """Return how long a step takes if no messages share a link, by networkx."""
     total = 0.0
     whole = Fold.whole(pattern)
-    teams = Teams(pattern, StepShares(whole.replicas))
+    teams = Teams(pattern, StepShares(whole.replicas), attrgetter("replica"))
     for graph in (passes_graph(pattern, whole), sync_graph(teams, whole.positions)):
         network = nx.DiGraph()
         for number, waits_for in enumerate(graph.waits_for):
