@@ -113,7 +113,7 @@ class Key:
 
     @property
     def rule(self) -> str | None:
-        """The field of `simulator.job.Rules` that it sets."""
+        """The field of `simulator.job.job.Rules` that it sets."""
         rule: str | None = self._stated("rule")
         return rule
 

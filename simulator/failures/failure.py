@@ -95,7 +95,8 @@ def kind_error(level: Level, kind: Kind, has_factor: bool) -> str | None:
         known = ", ".join(sorted(one for one, rule in RULES.items() if level in rule.levels))
         return f"a cable between switches cannot have a failure of kind {kind}: use {known}"
     if level not in levels:
-        return f"a {level} cannot fail partially: use one of {', '.join(sorted(levels))}"
+        known = ", ".join(sorted(levels))
+        return f"a {level} cannot have a failure of kind {kind}: use a level of {known}"
     if level == "nvlink" and kind == "partial" and not has_factor:
         return "a GPU stops without its NVLink: state a factor, or a kind that stops it"
     return None

@@ -2,7 +2,7 @@
 
 A scheme states which communicators are rebuilt, whether processes start, and which state moves
 between groups, in recoveries and between steps. The scenario and the platform determine the time of
-each action (`simulator.recovery_times`).
+each action (`simulator.job.recovery_times`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import ClassVar
 import matplotlib as mpl
 import numpy as np
 import pytest
+from faultline.experiments.figures.failures import KIND_COLOURS
 from faultline.experiments.figures.palette import (
     FREE_COLOURS,
     FREE_MARKERS,
@@ -16,6 +17,7 @@ from faultline.experiments.figures.palette import (
     looks_of_schemes,
     title_of,
 )
+from faultline.simulator.failures.failure import KINDS
 from faultline.strategies.plugins.discovery import is_shipped
 from faultline.strategies.plugins.registry import all_protections, all_strategies
 from faultline.strategies.schemes.mecefo.mecefo import Mecefo
@@ -80,3 +82,8 @@ def test_a_new_scheme_takes_its_look_from_its_name(monkeypatch: pytest.MonkeyPat
     assert look_of("alpha").marker in FREE_MARKERS
     # What it is, it inherits.
     assert title_of("alpha", star=True) == "alpha*"
+
+
+def test_each_kind_of_failure_has_a_colour_of_its_own() -> None:
+    assert set(KIND_COLOURS) == set(KINDS)
+    assert len(set(KIND_COLOURS.values())) == len(KINDS)

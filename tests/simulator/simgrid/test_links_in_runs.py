@@ -172,7 +172,7 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
             "cable-3,hardware",
             "cannot have a failure of kind hardware: use partial, slow",
         ),
-        ("on_cables", "host-0,partial,1e6,2", "host: a host cannot fail partially"),
+        ("on_cables", "host-0,partial,1e6,2", "host: a host cannot have a failure of kind partial"),
     ],
 )
 def test_what_no_link_does_is_refused(
