@@ -43,7 +43,7 @@ class BarLook:
     hatch: str = ""
 
 
-# By `simulator.accounting.badput.CAUSES`: useful time in blue, costs of the scheme in green, costs of failures
+# By `badput.CAUSES`: useful time in blue, costs of the scheme in green, costs of failures
 # in warm colours, costs of checkpoints in grey.
 CAUSE_LOOKS = {
     "compute": BarLook("#0072B2"),

@@ -79,8 +79,8 @@ class Progress:
     # Energy that GPUs drew beyond their rated power, in seconds of all GPUs' rated power.
     raised_power_s: float = 0.0
     now_s: float = 0.0  # Simulated time, in seconds.
-    # Simulated time by cause (`simulator.accounting.badput`), in seconds; the sum is `now_s`. Steps that are
-    # not saved yet are booked as if they were kept.
+    # Simulated time by cause (`badput`), in seconds; the sum is `now_s`. Steps not saved yet
+    # are booked as if they were kept.
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
 
     @property
