@@ -96,10 +96,12 @@ class Timer:
     def finishing_stack_s(self, phase: Compute, lacking: Collection[int]) -> float:
         """Return the seconds per stack of the groups that finish a phase.
 
-        The slowest group may be missing.
+        The slowest group may be missing. Gradients that hide behind passes are exchanged by all.
         """
         work = self.work
         if not (work.simulates_steps and work.step_times and phase.has_whole_passes):
+            return phase.stack_s
+        if work.gradients_hide and phase.patch is None:
             return phase.stack_s
         if not (work.step_times.depends_on_members or phase.parts_down or phase.pipelines):
             return phase.stack_s

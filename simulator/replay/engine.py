@@ -149,7 +149,10 @@ class ReplayEngine(Engine):
         if self._copies:
             # A group that is down has failed before the end: rounding must not change that.
             failed_s = (self._next_failure_s[group] for group in down)
-            end_s = max(start_s + self._beside("passes", end_s - start_s), *failed_s, 0.0)
+            # Copies slow the messages of a slow rank, not its computations.
+            sending_s = (end_s - start_s) / (1.0 if slow.step.links else slow.slowest)
+            longer_s = self._beside("passes", sending_s) - sending_s
+            end_s = max(end_s + longer_s, *failed_s, 0.0)
         if self._simulates_steps and down:
             # From the first failure on, the other ranks of its group wait.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in down))
@@ -334,7 +337,10 @@ class ReplayEngine(Engine):
         self._flights.end_part(self.now_s)
         begun_s, busy_s = self.now_s, times.busy_s(moves)
         alone_s = max(busy_s.values(), default=0.0)
-        lasts_s = self._beside("send", alone_s)
+        senders = {sender for _, sender in moves}
+        is_met = any(write.writer in {None, *senders} for write in self._flights.clock.left_s)
+        # A group's write to storage shares its links with what the group sends.
+        lasts_s = self._beside("send", alone_s) if is_met else alone_s
         self.now_s += lasts_s
         slower = lasts_s / alone_s if alone_s else 1.0
         # A group that fails after its last flow has arrived breaks nothing.

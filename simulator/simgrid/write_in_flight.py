@@ -81,10 +81,9 @@ class FlowsAlone:
         _await(begin(self._flows))
 
     def _left_of(self, comms: Sequence[simgrid.Comm]) -> float:
-        """Return the largest share of a flow that has not arrived."""
-        sizes = (round(size) for *_, size in self._flows)
-        left = (comm.remaining / size for comm, size in zip(comms, sizes, strict=True) if size)
-        return max(left, default=0.0)
+        """Return the share of all bytes that has not arrived."""
+        size = sum(round(size) for *_, size in self._flows)
+        return sum(comm.remaining for comm in comms) / size if size else 0.0
 
 
 def _await(comms: Sequence[simgrid.Comm]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import simgrid
 
 # Raise it when the same request would be simulated differently.
-_VERSION = 7
+_VERSION = 8
 _MOST_GPUS_CHANGED = 64
 """Largest job whose writes are observed beside each step that a scheme changes. In larger jobs one
 group changes less, and each failure would take seconds to simulate."""

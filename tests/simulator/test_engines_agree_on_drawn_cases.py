@@ -25,9 +25,8 @@ QUICK, SHARES = 20, 4
 """The cases of `make test`, others each day, and the tests that share them."""
 LIMIT_S = 300.0
 """For one case, on a busy machine; half a second is usual."""
-MOST_REFUSED, MOST_LATE = 0.25, 0.1
-"""Largest share of cases that are refused, and of cases whose time differs by more than the bound
-because a copy of state ends a step later: see docs/validation.md."""
+MOST_REFUSED = 0.25
+"""Largest share of cases that are refused."""
 
 
 def wrong(result: RunOutcome) -> str:
@@ -69,17 +68,14 @@ def test_drawn_cases(numbers: Sequence[int], tmp_path: Path) -> None:
     requests = [
         Request(str(number), RunCall(simulate, (number, str(tmp_path)))) for number in numbers
     ]
-    mistakes, refused, late = [], 0, 0
+    mistakes, refused = [], 0
     for result in LocalExecutor(1).simulate(requests, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))
         mistake = wrong(result)
-        if mistake and result.value is not None and result.value.bound > EXACT:
-            late += 1
-        elif mistake:
+        if mistake:
             mistakes.append(f"{mistake}\n{case.printed()}")
         refused += result.value is not None and isinstance(result.value.replayed, str)
     assert not mistakes, "\n\n".join(mistakes)
-    assert late <= max(1, MOST_LATE * len(numbers))
     assert refused <= max(3, MOST_REFUSED * len(numbers))
 
 
@@ -124,6 +120,10 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
         pytest.param(162, id="two groups fail at the moment of a restart"),
         pytest.param(615, id="a group outlives an exchange whose watchdog has fired"),
         pytest.param(648, id="a step breaks beside a copy"),
+        pytest.param(24, id="a step breaks whose gradients hide"),
+        pytest.param(70, id="the flows of a copy end one after the other"),
+        pytest.param(86, id="groups send state that do not write"),
+        pytest.param(277, id="failures come at a rate beside copies"),
     ],
 )
 def test_a_case_agrees(number: int, tmp_path: Path) -> None:
