@@ -386,8 +386,9 @@ class _Drawing:
             keys.setdefault("times.restart_s", self._times(0.5, 4.0))
             keys["failures.component"] = self._either("gpu", "host", "group")
             keys["job.time_limit_s"] = 1e6
-            # So may a checkpoint: whether its writer outlives it would be chance.
-            keys.setdefault("times.checkpoint_write_s", self._times(0.1, 1.0))
+            if self._names_model:
+                # So may a checkpoint: whether its writer outlives it would be chance.
+                keys.setdefault("times.checkpoint_write_s", self._times(0.1, 1.0))
             return ()
         count = random.randrange(1, 5)
         kinds = [KINDS[(self._number + turn) % len(KINDS)] for turn in range(count)]

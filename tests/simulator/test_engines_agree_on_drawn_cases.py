@@ -107,6 +107,15 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     assert both.replayed["restarts"] == both.simulated["restarts"] > 0
 
 
+@pytest.mark.parametrize("number", [24, 286])
+def test_a_step_that_breaks_exchanges_its_hidden_gradients(number: int, tmp_path: Path) -> None:
+    """The passes last as long as if no group had failed: else these differ by 1 % and more."""
+    both = simulate((number, str(tmp_path)))
+    assert isinstance(both.replayed, dict)
+    assert isinstance(both.simulated, dict)
+    assert both.replayed["time_s"] == pytest.approx(both.simulated["time_s"], rel=0.005)
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -120,7 +129,6 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
         pytest.param(162, id="two groups fail at the moment of a restart"),
         pytest.param(615, id="a group outlives an exchange whose watchdog has fired"),
         pytest.param(648, id="a step breaks beside a copy"),
-        pytest.param(24, id="a step breaks whose gradients hide"),
         pytest.param(70, id="the flows of a copy end one after the other"),
         pytest.param(86, id="groups send state that do not write"),
         pytest.param(277, id="failures come at a rate beside copies"),
