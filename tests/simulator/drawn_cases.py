@@ -36,7 +36,7 @@ MOST_GPUS = 32
 ROUNDING_S = 2e-9
 """Of SimGrid's clock, which compares dates to a nanosecond; for each second of a longer run."""
 ADAPTER_BYTES_PER_S = 50e9
-PARTED = {472: 0.07, 605: 0.45, 745: 0.001}
+PARTED = {472: 0.07, 605: 0.45, 745: 0.001, 836: 0.03, 879: 0.2}
 """Measured bounds of cases in which failures come at a rate, and a small difference decides in
 which phase one falls: the engines restart at other moments from there on."""
 SCHEMES = sorted(all_strategies())
