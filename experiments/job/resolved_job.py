@@ -170,51 +170,51 @@ class ResolvedJob:
 
     def job(self, seed: int) -> Job:
         """Return the job for one seed."""
-        table, usual_s = self.scenario.job, self.scenario.rejoin.repair_s
-        due = self.checkpoint_policy()
-        uneven = self.durations.rings_are_uneven
-        times = step_times(self.scenario, self.step, self.compute_s, rings_are_uneven=uneven)
-        writes = {}
+        scenario, table, recovery = self.scenario, self.scenario.job, self.scenario.recovery
+        due, writes = self.checkpoint_policy(), {}
         if self.durations.write_beside is not None:
             writes["storage"] = self.durations.write_beside
         if self.protected.overlapped is not None:
             writes["memory"] = self.protected.overlapped.times
-        hides = self.step is not None and self.scenario.model.gradient_overlap > 0.0
+        tiers = self.protected.tiers(
+            due, self.snapshot_interval_steps, simulated="storage" in writes
+        )
+        uneven = self.durations.rings_are_uneven
         work = Work(
-            table.groups,
-            table.steps,
-            self.compute_s,
-            table.compute_jitter,
-            LEAST_COMPUTE_FACTOR,
-            Never() if self.protected.in_background else due,
-            table.time_limit_s,
-            table.give_up_after_restarts,
-            self.scenario.rejoin.spare_groups,
-            usual_s,
-            self._replacement_s,
-            self.protected.tiers(due, self.snapshot_interval_steps, simulated="storage" in writes),
-            job_layout(self.scenario),
-            self.standbys,
-            self.scenario.recovery.replenish_s,
-            mean_repair_s(self.scenario, self.failures),
-            self.scenario.recovery.standby_s,
-            partial(self._standby_lives, seed),
-            disturbances(
-                self.scenario,
+            groups=table.groups,
+            steps=table.steps,
+            compute_s=self.compute_s,
+            compute_jitter=table.compute_jitter,
+            minimum_factor=LEAST_COMPUTE_FACTOR,
+            checkpoint_policy=Never() if self.protected.in_background else due,
+            time_limit_s=table.time_limit_s,
+            give_up_after_restarts=table.give_up_after_restarts,
+            spare_groups=scenario.rejoin.spare_groups,
+            repair_s=scenario.rejoin.repair_s,
+            replacement_s=self._replacement_s,
+            tiers=tiers,
+            layout=job_layout(scenario),
+            standbys=self.standbys,
+            replenish_s=recovery.replenish_s,
+            standby_repair_s=mean_repair_s(scenario, self.failures),
+            standby_s=recovery.standby_s,
+            standby_lives=partial(self._standby_lives, seed),
+            disturbances=disturbances(
+                scenario,
                 self.failures,
                 self.durations.all_reduce_s,
                 self.workload,
-                reduces_on_network(self.scenario),
+                reduces_on_network(scenario),
                 seed,
             ),
-            times,
-            reactions_of(self.scenario),
-            self.scenario.strategy.approximation_loss,
-            self.step is not None,
-            writes,
-            slow_response(self.scenario, self.durations, self.step),
-            free_machines_of(self.scenario),
-            hides,
+            step_times=step_times(scenario, self.step, self.compute_s, rings_are_uneven=uneven),
+            reactions=reactions_of(scenario),
+            approximation_loss=scenario.strategy.approximation_loss,
+            simulates_steps=self.step is not None,
+            writes=writes,
+            slow_response=slow_response(scenario, self.durations, self.step),
+            free_machines=free_machines_of(scenario),
+            gradients_hide=self.step is not None and scenario.model.gradient_overlap > 0.0,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 
