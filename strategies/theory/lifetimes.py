@@ -193,25 +193,21 @@ def availability_of_lives(life: Life, period_s: float, save_s: float, restart_s:
     return max(0.0, period_s - save_s) * kept / (life.mean_s + restart_s)
 
 
-_TRIALS = (200, 20, 20, 20, 20)
-"""Periods tried in each round, between the neighbours of the best of the round before."""
-
-
 def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> float:
     """Return the fixed period that maximises `availability_of_lives`, in seconds.
 
     `shortest_s` is the lower bound of the period, such as one step and T_s; it is above 0.
     """
-    least_s, most_s = shortest_s, max(4.0 * life.mean_s, 20.0 * shortest_s)
-    best_s = shortest_s
-    for trials in _TRIALS:
-        # Lives of little spread have several local maxima, one for each number of periods that fit.
-        trials_s = np.geomspace(least_s, most_s, trials).tolist()
-        kept = [availability_of_lives(life, period_s, save_s, 0.0) for period_s in trials_s]
-        best = int(np.argmax(kept))
-        least_s, best_s = trials_s[max(0, best - 1)], trials_s[best]
-        most_s = trials_s[min(trials - 1, best + 1)]
-    return best_s
+    from scipy.optimize import minimize_scalar
+
+    def loss(period_s: float) -> float:
+        return -availability_of_lives(life, period_s, save_s, 0.0)
+
+    # Lives of little spread have several local maxima, one for each number of periods that fit.
+    trials_s = np.geomspace(shortest_s, max(4.0 * life.mean_s, 20.0 * shortest_s), 200).tolist()
+    best = int(np.argmin([loss(period_s) for period_s in trials_s]))
+    around_s = trials_s[max(0, best - 1)], trials_s[min(len(trials_s) - 1, best + 1)]
+    return float(minimize_scalar(loss, bounds=around_s, method="bounded").x)
 
 
 _STEPS_PER_RESTART = 400
