@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from faultline.experiments.config.cluster import (
-    cluster_file,
-    cluster_of,
-    platform_at,
-)
+from faultline.experiments.config.cluster import cluster_file, cluster_of, platform_at
 from faultline.experiments.config.model_numbers import parallel_job
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.phases import ASSUMED_COMPUTE_S

@@ -47,8 +47,6 @@ class TrainingState:
         Start of the work that no checkpoint holds.
     records_steps : bool
         Whether steps are events.
-    limit_s : float
-        When the job runs out of time, in seconds of simulated time.
     restarts_since_save : int
         Restarts since the last checkpoint or snapshot.
     disturbed : bool

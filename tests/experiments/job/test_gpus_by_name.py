@@ -34,7 +34,7 @@ def described(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(described: Path) -> Path:
-    """The same cluster as somebody else may write it: without a spec, at a CPU's speed."""
+    """A file of the same cluster that states no GPUs; its hosts have the speed of a CPU."""
     path = described.with_name("elsewhere.xml")
     text = re.sub(r'<prop id="faultline:[^>]*/>', "", described.read_text("utf-8"))
     path.write_text(text.replace('speed="989Tf"', 'speed="1Gf"'), "utf-8")
