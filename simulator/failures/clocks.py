@@ -12,13 +12,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from math import inf
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.failures.random_streams import Purpose, stream
-from faultline.simulator.failures.victims import Victims
+from faultline.simulator.failures.victims import (
+    WHOLE_GROUPS,
+    ComponentChoice,
+    GroupFailure,
+    Victims,
+)
 
 ClockRule = Literal["from-detection", "renewal"]
 
@@ -115,7 +120,7 @@ class RenewalClocks(FailureClocks):
         How `take` sets the clock. "renewal": failures happen at the sums of the intervals, whatever
         the job does, so that all schemes have the same failures. "from-detection": the next
         interval begins when the last failure was noticed, as in SPARe's published simulator.
-    victims : Victims, optional
+    components : ComponentChoice, optional
         Which component of its group each failure strikes; by default the group as a whole.
     """
 
@@ -125,10 +130,10 @@ class RenewalClocks(FailureClocks):
         groups: int,
         seed: int,
         rule: ClockRule,
-        victims: Victims | None = None,
+        components: ComponentChoice = WHOLE_GROUPS,
     ) -> None:
         self._distribution = distribution
-        self._victims = victims
+        self._victims = Victims(components, seed)
         # By group, the next failure if it was looked at, later ones that were, and how many were
         # taken.
         self._next: dict[int, Failure] = {}
@@ -201,11 +206,7 @@ class RenewalClocks(FailureClocks):
 
     def _failure(self, time_s: float, group: int, index: int) -> Failure:
         """Return the failure of a group that has had `index` failures before."""
-        groups = range(group, group + 1)
-        if self._victims is None:
-            return Failure(time_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
-        level, number, kind = self._victims.of(group, index)
-        return Failure(time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
+        return cast(Failure, GroupFailure(time_s, group, index, self._victims))
 
     def _next_block(self, group: int) -> list[float]:
         """Draw intervals of a group, several at a time for speed; they are used from the end."""

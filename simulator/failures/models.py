@@ -16,7 +16,7 @@ import numpy as np
 from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.failures.victims import ComponentChoice, Victims
+from faultline.simulator.failures.victims import WHOLE_GROUPS, ComponentChoice
 
 _HORIZON_MEANS = 4.0
 _POINTS = 400
@@ -117,8 +117,7 @@ class IndependentGroups(FailureModel):
 
     distribution: Distribution  # Time between two failures of one group.
     groups: int  # Number of groups.
-    # The component of a group that breaks; None if groups fail as a whole.
-    components: ComponentChoice | None = None
+    components: ComponentChoice = WHOLE_GROUPS  # The component of a group that breaks.
 
     @property
     def mtbf_s(self) -> float:
@@ -135,9 +134,7 @@ class IndependentGroups(FailureModel):
         return self.distribution.survival(time_s)
 
     def clocks(self, seed: int, rule: ClockRule) -> RenewalClocks:
-        choice = self.components
-        victims = None if choice is None or choice.is_certain else Victims(choice, seed)
-        return RenewalClocks(self.distribution, self.groups, seed, rule, victims)
+        return RenewalClocks(self.distribution, self.groups, seed, rule, self.components)
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
         """Return the failures up to `time_s`, in seconds, each noticed when it happens."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from faultline.simulator.failures.failure import JobLayout, Kind, Level
+from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.random_streams import Purpose, stream
 
 _BLOCK = 8
@@ -20,10 +20,9 @@ class ComponentChoice:
     level: Literal["gpu", "host", "group"]  # Level of the components that are struck.
     hardware_share: float  # Share of hardware failures; the others are of software.
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether each failure is one of a whole group's hardware, so that nothing is drawn."""
-        return self.level == "group" and self.hardware_share == 1.0
+
+WHOLE_GROUPS = ComponentChoice(JobLayout(1, 1, 1, 1, 1), "group", 1.0)
+"""Each failure breaks the hardware of its whole group."""
 
 
 class Victims:
@@ -58,6 +57,40 @@ class Victims:
             uniforms = stream(self._seed, Purpose.GROUP_FAILURE_PLACES, group)
             known = self._streams[group] = _LatestDraws(uniforms)
         return known[index]
+
+
+class GroupFailure:
+    """Stands for the `Failure` of a group, and equals it.
+
+    Its component and kind are drawn when anything but its time is looked at, which most runs never
+    do.
+    """
+
+    __slots__ = ("_failure", "_group", "_index", "_victims", "time_s")
+
+    def __init__(self, time_s: float, group: int, index: int, victims: Victims) -> None:
+        self.time_s = time_s
+        self._group, self._index, self._victims = group, index, victims
+        self._failure: Failure | None = None
+
+    def _drawn(self) -> Failure:
+        if self._failure is None:
+            level, number, kind = self._victims.of(self._group, self._index)
+            groups = range(self._group, self._group + 1)
+            self._failure = Failure(self.time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
+        return self._failure
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drawn(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return self._drawn() == other
+
+    def __hash__(self) -> int:
+        return hash(self._drawn())
+
+    def __repr__(self) -> str:
+        return repr(self._drawn())
 
 
 class _LatestDraws:

@@ -49,7 +49,7 @@ def trace(tmp_path: Path) -> str:
 def test_groups_fail_independently_unless_the_scenario_says_otherwise() -> None:
     model = failure_model(load_scenario("spare-study"))
     layout = JobLayout(200, 3000, GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH)
-    components = ComponentChoice(layout, "group", 1.0)
+    components = ComponentChoice(layout, "host", 0.78)
     assert model == IndependentGroups(Weibull.from_mean(0.78, 60_000.0), 200, components)
     assert model.mtbf_s == pytest.approx(300.0)
 
