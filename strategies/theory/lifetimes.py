@@ -25,6 +25,7 @@ from math import inf
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from faultline.strategies.theory.minimum import minimum_between
 from faultline.strategies.theory.wipe_out import FloatArray, WipeOutLaw, composite_nodes
 from scipy.special import gammaln
 
@@ -198,7 +199,6 @@ def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> floa
 
     `shortest_s` is the lower bound of the period, such as one step and T_s; it is above 0.
     """
-    from scipy.optimize import minimize_scalar
 
     def loss(period_s: float) -> float:
         return -availability_of_lives(life, period_s, save_s, 0.0)
@@ -206,8 +206,8 @@ def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> floa
     # Lives of little spread have several local maxima, one for each number of periods that fit.
     trials_s = np.geomspace(shortest_s, max(4.0 * life.mean_s, 20.0 * shortest_s), 200).tolist()
     best = int(np.argmin([loss(period_s) for period_s in trials_s]))
-    around_s = trials_s[max(0, best - 1)], trials_s[min(len(trials_s) - 1, best + 1)]
-    return float(minimize_scalar(loss, bounds=around_s, method="bounded").x)
+    low_s, high_s = trials_s[max(0, best - 1)], trials_s[min(len(trials_s) - 1, best + 1)]
+    return minimum_between(loss, low_s, high_s)
 
 
 _STEPS_PER_RESTART = 400
