@@ -7,11 +7,12 @@ engines book by the same rules.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Any
 
 from faultline.simulator.failures.failure import Failure
+from faultline.simulator.job.background import Write
 from faultline.simulator.job.compute_times import SimulatedFactors
 from faultline.simulator.job.job import Job
 from faultline.simulator.job.phases import (
@@ -41,6 +42,9 @@ class Engine(ABC):
     clocks : FailureClocks
         When each group fails.
     """
+
+    _copies: Collection[Write]
+    """Copies of state that are in flight."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -92,11 +96,6 @@ class Engine(ABC):
         if outcome.missing:
             return outcome
         return outcome._replace(disturbed_s=max(0.0, outcome.now_s - start_s - alone_s))
-
-    @property
-    @abstractmethod
-    def _copies(self) -> object:
-        """Whether copies of state are in flight."""
 
     @abstractmethod
     def _compute(self, phase: Compute) -> Outcome: ...

@@ -68,13 +68,10 @@ class ReplayEngine(Engine):
             self._pace, self._factors, fails_in_all_reduce=self._fails_in_all_reduce
         )
         self._flights = CopiesInFlight()
+        self._copies = self._flights.clock.left_s
         # Groups whose clocks are not watched at a restart, and those of them that have failed.
         self._unwatched: set[int] = set()
         self._struck: list[int] = []
-
-    @property
-    def _copies(self) -> bool:
-        return bool(self._flights.clock.left_s)
 
     def _beside_copies(self, method: Callable[[Any], Outcome], phase: Phase) -> Outcome:
         self._flights.begin_phase(phase, self.now_s)

@@ -78,7 +78,7 @@ class SimgridEngine(Engine):
             steps.interrupted_by if steps else lambda _: False,
         )
         self._arrived: set[int] = set()
-        self._writes: list[Write] = []
+        self._copies: list[Write] = []
         # Whether the hidden gradients of the latest passes are simulated.
         self._gradients_follow = True
 
@@ -87,26 +87,25 @@ class SimgridEngine(Engine):
         """The time, in simulated seconds."""
         return float(simgrid.Engine.clock)
 
-    @property
-    def _copies(self) -> list[Write]:
-        self._writes = [write for write in self._writes if not write.is_over]
-        return self._writes
-
     def _begin_write(self, phase: Background) -> Outcome:
         """Start a snapshot to storage or to host memories; it shares links with other traffic."""
         write = phase.write
-        self._writes.append(write)
+        self._copies.append(write)
         flows = [
             flow
             for flow in self._traffic.write_of(write.writer)
             if write.writer is not None or all(simgrid.Host.by_name(end).is_on for end in flow[:2])
         ]
-        transfer_beside(flows, lambda arrived: write.end(self.now_s if arrived else inf))
+        transfer_beside(flows, lambda arrived: self._end_write(write, arrived=arrived))
         return Outcome(self.now_s)
+
+    def _end_write(self, write: Write, *, arrived: bool) -> None:
+        self._copies.remove(write)
+        write.end(self.now_s if arrived else inf)
 
     def _beside_write(self, duration_s: float) -> float:
         """Return the longest time of a phase that may share links with writes, in seconds."""
-        slowdowns = [write.times.slowdown for write in self._writes if not write.is_over]
+        slowdowns = [write.times.slowdown for write in self._copies]
         if not slowdowns:
             return duration_s
         # On slow links, or links with more traffic, it may take longer than at these rates.
@@ -164,7 +163,7 @@ class SimgridEngine(Engine):
 
     def _are_passes_known(self, steps: SimulatedSteps, phase: Compute) -> bool:
         """Return whether passes last as long as the timer says: nothing disturbs a large job."""
-        is_disturbed = phase.parts_down or phase.slow.causes or phase.pipelines or self._writes
+        is_disturbed = phase.parts_down or phase.slow.causes or phase.pipelines or self._copies
         return steps.passes_are_known and not is_disturbed
 
     def _simulated_passes(
