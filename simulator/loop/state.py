@@ -98,8 +98,9 @@ class TrainingState:
         """Make the phases of the next steps from the scheme's plan."""
         self.plan = self.strategy.plan()
         self.step = self.step_phases()
-        # With other members other saves may be due.
-        self.due_step = 0
+        if self.step.mirrors or self.memory.holds_last_step or not self.policy.every_steps:
+            # With other members other saves may be due.
+            self.due_step = 0
 
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
