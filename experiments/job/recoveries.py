@@ -105,7 +105,7 @@ def _recovery(
     if recovery.replaces_hardware and not resolved.standbys:
         recovery = recovery.without_standbys()
     phases = _phases(resolved, recovery)
-    if moves is not None and recovery.moves and not prices.states(recovery):
+    if moves is not None and recovery.moves and prices.whole_s(recovery) is None:
         phases.append(_state_phase(moves, sent_moves(recovery.moves, members)))
     name = resolved.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))

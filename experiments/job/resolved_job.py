@@ -104,7 +104,8 @@ class ResolvedJob:
         if free_machines_of(scenario) is None and scenario.recovery.shortage == "wait":
             return inf
         needed = RESTART.without_standbys()
-        return prices.duration_s(needed) - (0.0 if prices.states(needed) else prices.detect_s)
+        detect_s = prices.detect_s if prices.whole_s(needed) is None else 0.0
+        return prices.duration_s(needed) - detect_s
 
     @property
     def sources(self) -> dict[Number, Source]:

@@ -100,9 +100,12 @@ class RecoveryPrices:
     repair_s: float = 0.0  # Time of a repair if the failure does not state it.
     factor: float = 1.0  # Factor on all phases, but not on stated whole recoveries.
 
-    def states(self, recovery: Recovery) -> bool:
-        """Return whether the scenario states the whole time of such a recovery."""
-        return recovery.kind in self.stated_s
+    def whole_s(self, recovery: Recovery) -> float | None:
+        """Return the whole time of a recovery, in seconds, if the scenario states it."""
+        stated_s = self.stated_s.get(recovery.kind)
+        if stated_s is not None and recovery.lacks_standbys:
+            stated_s += self.without_standby_s
+        return stated_s
 
     def phases(
         self, recovery: Recovery, failed: Iterable[Failure] = ()
@@ -111,10 +114,9 @@ class RecoveryPrices:
 
         The time of detection depends on the failures `failed`, as far as they are known.
         """
-        lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
-        if self.states(recovery):
-            stated_s = self.stated_s[recovery.kind] + lacking_s
-            return (RecoveryPhase("all phases", stated_s, source="stated"),)
+        whole_s = self.whole_s(recovery)
+        if whole_s is not None:
+            return (RecoveryPhase("all phases", whole_s, source="stated"),)
         communicators_s = sum(
             made.count * self.communicator(max(1.0, made.share * self.gpus))
             for made in recovery.communicators
@@ -125,6 +127,7 @@ class RecoveryPrices:
             RecoveryPhase("diagnose", 0.0 if recovery.is_expected else self.diagnose_s),
         ]
         if recovery.replaces_hardware:
+            lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
             phases.append(RecoveryPhase("hardware", self.hardware_s + lacking_s))
         if recovery.starts_processes:
             phases.append(RecoveryPhase("launch", self.launch_s))
@@ -181,8 +184,12 @@ class RecoveryTimes:
         if recovery is None:
             self._last = (), 1.0
             return 0.0
-        factor, phases = self._factor(), self._prices.phases(recovery, failed)
-        self._last = () if self._prices.states(recovery) else phases, factor
+        factor, whole_s = self._factor(), self._prices.whole_s(recovery)
+        if whole_s is not None:
+            self._last = (), factor
+            return whole_s * factor
+        phases = self._prices.phases(recovery, failed)
+        self._last = phases, factor
         return sum(phase.duration_s for phase in phases) * factor
 
     def last_phases(self) -> tuple[tuple[str, float], ...]:

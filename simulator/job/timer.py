@@ -164,7 +164,7 @@ class Timer:
         """Return whether moves of state in a recovery are simulated: not if its time is stated."""
         if not recovery.moves or self.durations.moves is None:
             return False
-        return not self.durations.recovery.states(recovery)
+        return self.durations.recovery.whole_s(recovery) is None
 
     def costs_depend_on_members(self, plan: StepPlan) -> bool:
         """Return whether plans that differ only in their members may take different times."""
