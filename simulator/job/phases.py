@@ -7,7 +7,6 @@ states the work and the groups that do it. The engine determines its duration an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -90,8 +89,7 @@ class Reconfigure(NamedTuple):
     recovery: Recovery | None = SHRINK  # The recovery that this needs.
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(NamedTuple):
     """One member writes a checkpoint; the others wait if `waits`, or else go on."""
 
     members: tuple[int, ...]
@@ -99,23 +97,20 @@ class Save:
     waits: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Background:
+class Background(NamedTuple):
     """A group begins to write a snapshot to storage; this takes no time, and the job goes on."""
 
     write: Write
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(NamedTuple):
     """All members wait for a stated time, in seconds: for a snapshot, a repair or a time-out."""
 
     members: tuple[int, ...]
     duration_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """State moves between members, which all wait for it.
 
     The failure of a sender or receiver is not noticed in this phase: the next all-reduce lacks that
@@ -125,8 +120,7 @@ class Send:
     moves: tuple[SentMove, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(NamedTuple):
     """All groups are restarted, except those that stay away."""
 
     groups: int  # Number of groups.
@@ -134,8 +128,7 @@ class Restart:
     recovery: Recovery = RESTART  # The recovery that this needs.
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """Members load the state.
 
     If a member fails during the load, this is noticed when the load should have ended, and the
@@ -147,8 +140,7 @@ class Load:
     duration_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejoin:
+class Rejoin(NamedTuple):
     """Groups that were dropped come back and are sent the state, while the members wait."""
 
     groups: tuple[int, ...]

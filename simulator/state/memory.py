@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import gcd
 
 from faultline.simulator.failures.failure import Failure, JobLayout
@@ -63,7 +62,7 @@ class Memory:
         latest, duration_s = on_storage, None
         for slot in self._survivors:
             is_whole = self._optimizer.is_whole
-            slot.whole = replace(last, at_s=self._since_s) if is_whole else None
+            slot.whole = last._replace(at_s=self._since_s) if is_whole else None
         for slot in (*self._survivors, *self.slots):
             source = slot.recovery(self._losses)
             if source is None:

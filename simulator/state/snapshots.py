@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from faultline.simulator.accounting.progress import Batches, Mark
@@ -14,8 +14,7 @@ from faultline.simulator.job.background import Write
 from faultline.strategies.protection.base import Durable, Recovery, Tier
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """A state that was saved."""
 
     steps: int  # Steps completed by then.
@@ -151,4 +150,4 @@ class SnapshotSlot:
         """Treat the snapshot as new: nodes lost before `since_s` have been replaced."""
         self._last_s = now_s
         if self.whole is not None:
-            self.whole = replace(self.whole, at_s=since_s)
+            self.whole = self.whole._replace(at_s=since_s)
