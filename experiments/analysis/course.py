@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from faultline.experiments.analysis.job_lives import goodput_log_text
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.files import write_file
 from faultline.simulator.accounting.timeline import Event, EventKind
@@ -189,6 +188,9 @@ def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any
     if path.suffix.lower() == TRACE:
         write_file(path, _trace_text(events, record))
     elif path.suffix.lower() == GOODPUT_LOG:
+        # Every run imports this module, and few need those that read logs.
+        from faultline.experiments.analysis.job_lives import goodput_log_text
+
         groups, end_s = int(record["groups"]), float(record["time_s"])
         write_file(path, goodput_log_text(events, end_s, groups, str(record["scenario"])))
     elif path.suffix.lower() == ".csv":
