@@ -12,6 +12,8 @@ Functions for notebooks, each imported on first use::
     fl.timeline("spare-sound", job__steps=500)           # the events of one run
     fl.Job("llama3-70b-hgx"), fl.Platform("hgx-h100")    # a job and a platform
 
+``fl.register(MyScheme)`` makes a scheme of your own known by its name.
+
 The packages below mirror the folders of the project: ``faultline.platforms``,
 ``faultline.simulator``, ``faultline.strategies`` and ``faultline.experiments``.
 """
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         timeline,
     )
     from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline
+    from faultline.experiments.plugins.registering import register
 
     __version__: str
 
@@ -44,12 +47,14 @@ __all__ = [
     "UserError",
     "compare",
     "plan",
+    "register",
     "run",
     "sweep",
     "timeline",
 ]
 
-_RESULTS = {"Comparison", "Plan", "Record", "Timeline"}
+_HOMES = dict.fromkeys(("Comparison", "Plan", "Record", "Timeline"), "notebook.results")
+_HOMES["register"] = "plugins.registering"
 
 
 def __getattr__(name: str) -> object:
@@ -60,8 +65,8 @@ def __getattr__(name: str) -> object:
         return own_version()
     if name not in __all__:
         raise AttributeError(f"module 'faultline' has no attribute {name!r}")
-    home = "results" if name in _RESULTS else "functions"
-    value: object = getattr(import_module(f"faultline.experiments.notebook.{home}"), name)
+    home = _HOMES.get(name, "notebook.functions")
+    value: object = getattr(import_module(f"faultline.experiments.{home}"), name)
     globals()[name] = value
     return value
 

@@ -27,19 +27,11 @@ def check_scheme(
     options: StrategyOptions | None = None,
     engines: bool = True,
 ) -> None:
-    """Check the contract of a scheme, as scikit-learn's ``check_estimator`` does for estimators.
+    """Check the laws of schemes, as scikit-learn's ``check_estimator`` does for estimators.
 
-    The check calls the scheme's methods for thousands of failures, then runs a short job on both
-    engines. It checks:
-
-    - the class attributes, the offered redundancies and the first plan;
-    - each verdict and plan, by the contract of the training loop;
-    - conservation: no plan trains more than its members compute;
-    - a verdict depends on the failures alone, changes only its own scheme, and can be pickled;
-    - a restart resets all state, and returned groups and repaired components leave none;
-    - both engines have the same events.
-
-    It prints what it has checked; pytest shows that with ``-s``.
+    The check calls the scheme's methods for thousands of failures, then runs short jobs on both
+    engines. It prints the laws that the scheme keeps, each with its name; pytest shows them with
+    ``-s``. They are listed in `faultline.experiments.plugins.laws` and `job_laws`.
 
     Parameters
     ----------
@@ -55,7 +47,7 @@ def check_scheme(
     Raises
     ------
     SchemeError
-        Names the broken rule and the calls that led to it.
+        Names the law that the scheme breaks, and how.
     """
     # The file of a scheme may import this module while Faultline is still looking for schemes.
     from faultline.experiments.plugins.checking import check_scheme as check

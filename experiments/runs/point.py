@@ -22,7 +22,7 @@ from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
 from faultline.simulator.job.durations import Durations
-from faultline.strategies.plugins.guarding import text_of
+from faultline.strategies.interface.errors import text_of
 
 Labels = tuple[tuple[str, Any], ...]
 

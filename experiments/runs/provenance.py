@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from faultline.experiments.config.distribution import own_version
-from faultline.strategies.plugins.registry import plugged_files
+from faultline.strategies.plugins.registry import plugged_sources
 
 _PACKAGES = ("platforms", "simulator", "strategies")
 _DATA = {".csv", ".py", ".toml", ".xml"}
@@ -60,15 +60,14 @@ def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
     # Scenarios name shipped mixes of failures, so no import leads to these files.
     mixes = experiments / "config" / "mixes"
     sources += [(path.relative_to(experiments.parent), path) for path in _below(mixes)]
-    # The folder of a plugged-in file may differ between machines, so only its name counts.
-    sources += [(Path("plugged", path.name), path) for path in plugged_files()]
     for package in _PACKAGES:
         root = _root(package)
         sources += [(path.relative_to(root.parent), path) for path in _below(root)]
+    contents = [(name.as_posix(), path.read_bytes()) for name, path in sources]
+    contents += [(f"plugged/{name}", source) for name, source in plugged_sources()]
     digest = hashlib.sha256()
-    for name, path in sorted(sources):
-        content = path.read_bytes()
-        digest.update(f"{name.as_posix()}\0{len(content)}\0".encode())
+    for name, content in sorted(contents):
+        digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:12]
 

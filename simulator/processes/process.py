@@ -32,9 +32,8 @@ from faultline.simulator.loop.training import Training
 from faultline.simulator.processes import standstill
 from faultline.simulator.simgrid.errors import KilledError, SimulationError
 from faultline.simulator.simgrid.traffic import Traffic
-from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.errors import StrategyError, text_of
 from faultline.strategies.interface.scheme import Strategy
-from faultline.strategies.plugins.guarding import text_of
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

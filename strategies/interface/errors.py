@@ -1,4 +1,4 @@
-"""The error of a scheme whose values are invalid."""
+"""The error of a scheme whose values are invalid, and the text of any error."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ class StrategyError(ValueError):
         self.where = where
         self.what = what
         self.remedy = remedy
+
+
+def text_of(error: BaseException) -> str:
+    """Return the kind of an error and its message, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")

@@ -1,7 +1,8 @@
 """Finds classes by their names, so that a plug-in needs only its own file or package.
 
 Classes come from the modules of a package of Faultline, from files that a user lists
-(`scheme_files`), and from installed packages, which list theirs as entry points.
+(`scheme_files`), from installed packages, which list theirs as entry points, and from
+`faultline.register` (`registered`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ from inspect import isabstract
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.interface.errors import StrategyError, text_of
 from faultline.strategies.interface.scheme import StrategyOptions
-from faultline.strategies.plugins import scheme_files
-from faultline.strategies.plugins.guarding import guard, is_foreign, text_of
+from faultline.strategies.plugins import registered, scheme_files
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -31,7 +31,7 @@ Named = TypeVar("Named")
 class NamedClasses(Generic[Named]):
     """The valid classes of a package and of plug-ins, by name.
 
-    `broken` has a line for each file that cannot be used and for each duplicate name.
+    `broken` has a line for each source or class that cannot be used.
     """
 
     classes: dict[str, type[Named]]
@@ -54,53 +54,46 @@ class NamedClasses(Generic[Named]):
 def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> NamedClasses[Named]:
     """Return the subclasses of `base` with a `name`.
 
-    The modules of `package` and its folders, plug-in files and the entry points `group` of
-    installed packages are searched; an entry point refers to a class or a module with classes. An
-    error leaves out only its own file. If two classes have one name, neither is used, since the
-    choice would be arbitrary; but a shipped class keeps its name, and the plug-in is left out.
+    The modules of `package` and its folders, plug-in files, the entry points `group` of installed
+    packages and registered classes are searched, in this order. An error leaves out only its own
+    source. Of two classes with one name the first is used, so that a shipped name keeps its class.
     """
-    named: dict[str, dict[type[Named], str]] = {}
+    named: dict[str, tuple[type[Named], str]] = {}
     broken = []
-    for label, load in _sources(package, group):
+    for label, load in _sources(package, base, group):
         try:
             classes = _named_in(load(), base)
-        except BaseException as error:
-            if not (isinstance(error, Exception) or is_foreign(error)):
-                raise
+        except Exception as error:
             broken.append(f"{label} is left out: {_error_line(error)}")
             continue
         for cls in classes:
-            if fault := _fault(cls):
+            first, source = named.get(vars(cls)["name"], (cls, label))
+            if fault := fault_of(cls):
                 broken.append(f"{label} is left out: {fault}")
+            elif first is not cls:
+                taken = f"{vars(cls)['name']!r} is the name of {source}, choose another"
+                broken.append(f"{label} is left out: {taken}")
             else:
-                source = _file(cls) if is_shipped(cls) else label
-                named.setdefault(vars(cls)["name"], {}).setdefault(cls, source)
-    used: dict[str, type[Named]] = {}
-    for name, sources in sorted(named.items()):
-        rivals = [cls for cls in sources if is_shipped(cls)] or list(sources)
-        if len(rivals) > 1:
-            where = " and ".join(sources[cls] for cls in rivals)
-            broken.append(f"{where} are left out: both are named {name!r}, rename one")
-            continue
-        used[name] = chosen = rivals[0]
-        if not is_shipped(chosen):
-            guard(chosen, is_shipped)
-        taken = f"{name!r} is the name of {_file(chosen)}, choose another"
-        broken += [f"{sources[cls]} is left out: {taken}" for cls in sources if cls is not chosen]
+                named[vars(cls)["name"]] = cls, source
+    used = {name: named[name][0] for name in sorted(named)}
     return NamedClasses(used, tuple(dict.fromkeys(broken)))
 
 
-def _sources(package: ModuleType, group: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _sources(
+    package: ModuleType, base: type[Any], group: str
+) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the label and the loader of each source of classes."""
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if module.ispkg:
-            continue
-        label = f"{module.name.removeprefix('faultline.').replace('.', '/')}.py"
-        yield label, partial(import_module, module.name)
+        if not module.ispkg:
+            label = f"{module.name.removeprefix('faultline.').replace('.', '/')}.py"
+            yield label, partial(import_module, module.name)
     yield from scheme_files.loaders().items()
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         origin = f" of {point.dist.name}" if point.dist else ""
         yield f"{group}: {point.name}{origin} ({point.value})", point.load
+    for cls in registered.classes().values():
+        if issubclass(cls, base):
+            yield f"registered {cls.__name__}", partial(registered.class_named, cls.name)
 
 
 def _named_in(loaded: Any, base: type[Named]) -> list[type[Named]]:
@@ -123,14 +116,15 @@ def is_shipped(cls: type[Any]) -> bool:
 
 
 def _ships(module: str) -> bool:
-    return module.startswith("faultline.") and not module.startswith(f"{scheme_files.__name__}.")
+    plugged = (f"{scheme_files.__name__}.", registered.__name__)
+    return module.startswith("faultline.") and not module.startswith(plugged)
 
 
-def _fault(cls: type[Any]) -> str:
+def fault_of(cls: type[Any]) -> str:
     """Return why a class cannot be used; empty if it can."""
     if isabstract(cls):
         return f"{cls.__name__} lacks {', '.join(sorted(cls.__abstractmethods__))}"
-    name = vars(cls)["name"]
+    name = vars(cls).get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{cls.__name__}.name is {name!r}: use small letters, digits and hyphens"
     if not isinstance(getattr(cls, "summary", None), str):
@@ -147,11 +141,7 @@ def _fault(cls: type[Any]) -> str:
     return ""
 
 
-def _file(cls: type[Any]) -> str:
-    return f"{cls.__module__.removeprefix('faultline.').replace('.', '/')}.py"
-
-
-def _error_line(error: BaseException) -> str:
+def _error_line(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
     return text_of(error)

@@ -15,12 +15,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from faultline.strategies.plugins.guarding import is_foreign
-
 VARIABLE = "FAULTLINE_SCHEME_FILES"
 
-_failed: dict[str, BaseException] = {}
-_loaded: dict[str, ModuleType] = {}
+_loaded: dict[str, ModuleType | Exception] = {}
 
 
 def loaders() -> dict[str, Callable[[], ModuleType]]:
@@ -34,33 +31,31 @@ def paths() -> list[str]:
 
 
 def _module(path: str) -> ModuleType:
-    if path in _failed:
-        raise _failed[path]
-    return _loaded[path]
+    loaded = _loaded[path]
+    if isinstance(loaded, Exception):
+        raise loaded
+    return loaded
 
 
-def _load_all() -> None:
-    for path in paths():
-        stem = re.sub(r"\W", "_", Path(path).stem)
-        name = f"{__name__}.{stem}"
-        while name in sys.modules:
-            name += "_"
-        spec = spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            _failed[path] = ImportError("is not a Python file: use one that ends in .py")
-            continue
-        module = sys.modules[name] = module_from_spec(spec)
-        try:
-            if not os.path.isfile(path):  # noqa: PTH113 - the path as listed
-                raise ImportError("is not a regular file: use a Python file")
-            spec.loader.exec_module(module)
-        except BaseException as error:
-            if not (isinstance(error, Exception) or is_foreign(error)):
-                raise
-            del sys.modules[name]
-            _failed[path] = error
-        else:
-            _loaded[path] = module
+def _load(path: str) -> ModuleType:
+    stem = re.sub(r"\W", "_", Path(path).stem)
+    name = f"{__name__}.{stem}"
+    while name in sys.modules:
+        name += "_"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("is not a Python file: use one that ends in .py")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception:
+        del sys.modules[name]
+        raise
+    return module
 
 
-_load_all()
+for _path in paths():
+    try:
+        _loaded[_path] = _load(_path)
+    except Exception as error:  # noqa: PERF203 - each file fails alone
+        _loaded[_path] = error

@@ -7,7 +7,7 @@ documents its options by a plain mapping with the same names, so that it imports
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from faultline.strategies.interface.scheme import StrategyOptions
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -101,27 +101,46 @@ def with_registered(
     A new class needs only its own file. Classes have a `summary` and `Options`; `base` has all
     other keys. `default`, `meaning` and `source` document the name.
     """
-    tables = {
+    fields = _fields(known, default, meaning, source)
+    completed: type[RegisteredTable] = create_model(
+        name, __base__=base, __module__=base.__module__, **fields
+    )
+    completed.tables = _tables(known)
+    return completed
+
+
+def take_in(table: type[RegisteredTable], known: Mapping[str, Any]) -> None:
+    """Let a table know classes that were registered after it was made."""
+    name = table.model_fields["name"]
+    documentation = cast("dict[str, Any]", name.json_schema_extra)
+    fields = _fields(known, name.default, str(name.description), documentation["source"])
+    for place in {*table.tables.values()} - {*fields}:
+        del table.model_fields[place]
+    for place, (annotation, field) in fields.items():
+        field.annotation = annotation
+        table.model_fields[place] = field
+    table.tables = _tables(known)
+    table.model_rebuild(force=True)
+
+
+def _tables(known: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name of the table of options of each class that has options."""
+    return {
         entry: chosen.Options.table or entry
         for entry, chosen in known.items()
         if chosen.Options is not StrategyOptions
     }
+
+
+def _fields(known: Mapping[str, Any], default: str, meaning: str, source: str) -> dict[str, Any]:
+    """Return the type and the field of the name and of each table of options."""
     fields: dict[str, Any] = {
         table: (
             known[table].Options,
             Field(default_factory=known[table].Options, description=known[table].summary),
         )
-        for table in sorted({*tables.values()})
+        for table in sorted({*_tables(known).values()})
     }
-    fields["name"] = (
-        Literal[tuple(known)],
-        key(
-            default,
-            meaning,
-            source,
-            choices={entry: chosen.summary for entry, chosen in known.items()},
-        ),
-    )
-    completed = create_model(name, __base__=base, __module__=base.__module__, **fields)
-    completed.tables = tables
-    return completed
+    choices = {entry: chosen.summary for entry, chosen in known.items()}
+    fields["name"] = Literal[tuple(known)], key(default, meaning, source, choices=choices)
+    return fields

@@ -35,7 +35,7 @@ def test_a_change_in_a_docstring_is_one(change: str) -> None:
 
 @pytest.mark.slow
 def test_the_examples_of_the_package_run() -> None:
-    code = (inspect.getdoc(fl) or "").partition("::\n")[2].partition("\n\nThe packages")[0]
+    code = (inspect.getdoc(fl) or "").partition("::\n")[2].partition("\n\n``fl.register")[0]
     names: dict[str, object] = {}
     exec(textwrap.dedent(code), names)
     assert len(names["runs"]) == 2 * 3  # type: ignore[arg-type]

@@ -1,21 +1,16 @@
-"""`check_scheme` lets every scheme of ours pass, and names what a broken one does wrong."""
+"""`check_scheme` lets every scheme of ours pass, and names the law that a broken one breaks."""
 
 from __future__ import annotations
 
 import os
 import random
-import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from faultline.experiments.plugins.checking import (
-    _LIVES,
-    Subject,
-    _check_with_ranks,
-    check_engines,
-)
+from faultline.experiments.plugins.job_laws import engines_agree, played_groups, played_jobs
+from faultline.experiments.plugins.laws import LAWS
+from faultline.experiments.plugins.subject import Subject
 from faultline.simulator.loop.contract import ContractError
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.recovery import Mirror, Move, SentMove
@@ -39,14 +34,13 @@ def test_schemes_of_ours_keep_their_promises(name: str) -> None:
     check_scheme(all_strategies()[name], groups=12, engines=False)
 
 
-def test_the_check_prints_what_it_has_checked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_prints_the_laws(capsys: pytest.CaptureFixture[str]) -> None:
     check_scheme(Replication, groups=12, engines=False)
-    first, declared, lives, *_, last = capsys.readouterr().out.splitlines()
-    assert first == "replication: keeps the contract of schemes. Checked:"
-    assert declared == "- declaration and first plan: 12 groups, redundancy 2, 5, 8, 11"
-    failures, restarts = map(int, re.findall(r"\d+", lives.replace(",", "")))
-    assert failures > restarts == 4 * _LIVES
-    assert last == "- not checked: jobs on both engines (engines=False)"
+    first, *laws, last = capsys.readouterr().out.splitlines()
+    assert first == "replication keeps 11 laws (12 groups, redundancy 2, 5, 8, 11):"
+    assert [line.split("  ")[1] for line in laws] == [law.name for law in LAWS]
+    left_out = "time booked, goodput at most 1, engines agree"
+    assert last == f"not checked, because engines=False: {left_out}"
 
 
 @pytest.mark.slow
@@ -170,20 +164,23 @@ class NeverSaidSo(Broken):
 @pytest.mark.parametrize(
     ("scheme", "message"),
     [
-        (UnknownProtection, "protections names unknown ones: prayer"),
-        (TakesAnything, "is built with redundancy 13, more than groups"),
-        (BeginsAnewEachTime, "plan.. returns another object although nothing changed"),
+        (UnknownProtection, "'complete declaration': protections names unknown ones: prayer"),
+        (TakesAnything, "'offered redundancies': is built with redundancy 13, more than groups"),
+        (BeginsAnewEachTime, "'stable plan': plan.. returns another object although nothing"),
         (KeepsTheDead, "still has dropped groups as members"),
         (MirrorsTheDead, "mirror from group .* let a member send to another member"),
-        (TrainsForFree, "trains 12 of 12 shard types, while 10 .* compute 10"),
-        (RollsDice, "returns different verdicts for the same failures"),
-        (HoldsWhatCannotTravel, "raised .*pickle"),
-        (NeverForgets, "restart.. does not reset all failures"),
-        (WaitsForEver, "needs inf to recover"),
-        (NeverSaidSo, "needs shrink, and recoveries lists"),
+        (
+            TrainsForFree,
+            "'compute conserved': .*trains 12 of 12 shard types, while 10 .* compute 10",
+        ),
+        (RollsDice, "'failures alone decide': returns different verdicts for the same failures"),
+        (HoldsWhatCannotTravel, "'travels to workers': raised .*pickle"),
+        (NeverForgets, "'complete restart': restart.. does not reset all failures"),
+        (WaitsForEver, "'complete repair': needs inf to recover"),
+        (NeverSaidSo, "'announced recoveries': needs shrink, and recoveries lists"),
     ],
 )
-def test_a_broken_promise_is_named(scheme: Any, message: str) -> None:
+def test_a_broken_law_is_named(scheme: Any, message: str) -> None:
     with pytest.raises(SchemeError, match=message):
         check_scheme(scheme, groups=12, engines=False)
 
@@ -205,7 +202,7 @@ def test_a_job_with_a_model_is_simulated() -> None:
     """Without one, the scheme does as it promises."""
     check_scheme(KnowsOneJob, groups=12, engines=False)
     with pytest.raises(ContractError, match="pipeline that cannot be"):
-        _check_with_ranks(Subject(KnowsOneJob, 12, Replication.Options()))
+        played_jobs(Subject(KnowsOneJob, 12, Replication.Options()))
 
 
 class KnowsItsProcess(Broken):
@@ -219,7 +216,6 @@ class KnowsItsProcess(Broken):
 
 
 def test_engines_that_disagree_are_reported() -> None:
+    played = played_groups(lambda: KnowsItsProcess(24, 3, Replication.Options(), JobShape()), 24)
     with pytest.raises(SchemeError, match="the engines disagree"):
-        check_engines(
-            lambda: KnowsItsProcess(24, 3, Replication.Options(), JobShape()), 24, Counter()
-        )
+        engines_agree(played[0])

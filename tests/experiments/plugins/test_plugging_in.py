@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.scheme_package import write_scheme_package
-from faultline.strategies.plugins.guarding import is_foreign
 
 from tests.child_processes import output_of_python
 from tests.experiments.command_line import in_a_process
@@ -60,7 +59,7 @@ def test_its_own_test_passes(tmp_path: Path) -> None:
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
     printed = output_of_python(*words, "-s", cwd=tmp_path, env=path)
     assert "2 passed" in printed
-    assert "- 3 jobs on replay and SimGrid, one with a [model]: equal events, " in printed
+    assert "  engines agree          replay and SimGrid have the same events" in printed
 
 
 @pytest.mark.parametrize("name", ["spare", "two words"])
@@ -175,14 +174,61 @@ def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None
     assert "left out" not in done.stderr
 
 
-def test_of_two_scheme_files_of_one_name_neither_is_used(tmp_path: Path) -> None:
+def test_of_two_scheme_files_of_one_name_the_first_is_used(tmp_path: Path) -> None:
     files = tmp_path / "mine.py", tmp_path / "yours.py"
     for file in files:
         file.write_text(MINE)
     named = ["--scheme-file", str(files[0]), "--scheme-file", str(files[1])]
-    done = faultline(*named, "run", "spare-study", "--set", "strategy.name=mine", *SMALL)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"{files[0]} and {files[1]} are left out: both are named 'mine'" in done.stderr
+    arguments = ["run", "spare-study", "--set", "strategy.name=mine", *SMALL, "--json"]
+    done = faultline(*named, *arguments)
+    assert json.loads(done.stdout)["strategy"] == "mine"
+    taken = f"'mine' is the name of {files[0]}, choose another"
+    assert f"faultline: {files[1]} is left out: {taken}\n" in done.stderr
+
+
+_NOTEBOOK = """
+import faultline
+from faultline.strategies.interface.scheme import StrategyOptions
+from faultline.strategies.schemes.checkpoint import Checkpoint
+from pydantic import Field
+
+@faultline.register
+class Mine(Checkpoint):
+    \"\"\"As checkpoint only.\"\"\"
+    name, summary, title = "mine", "As checkpoint only", "Mine"
+
+    class Options(StrategyOptions):
+        depth: int = Field(3, description="Of nothing")
+
+if __name__ == "__main__":
+    small = {"job__groups": 24, "job__steps": 30, "strategy__mine__depth": 4}
+    runs = faultline.sweep("spare-study", {"strategy.name": ["mine"]}, seeds=2, **small)
+    print(*runs["error"].isna(), *runs["strategy"].unique())
+    one = {"strategy__name": "mine", "engine": "simgrid", **small}
+    print(faultline.run("spare-sound", **one)["strategy"])
+    class Mine(Checkpoint):
+        name, summary = "mine", "Defined again, as in a cell that runs twice"
+    faultline.register(Mine)
+    del small["strategy__mine__depth"]
+    print(faultline.run("spare-sound", strategy__name="mine", **small)["strategy"])
+    class Spare(Checkpoint):
+        name = "spare"
+    faultline.register(Spare)
+"""
+
+
+def test_a_registered_scheme_is_simulated_everywhere(tmp_path: Path) -> None:
+    """Here, in workers and in SimGrid's processes; only a shipped name stays as it is."""
+    script = tmp_path / "script.py"
+    script.write_text(_NOTEBOOK)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stdout.splitlines() == ["True True mine", "mine", "mine"], done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(
+        "UserError: register(Spare): 'spare' is the name of another; change the class"
+    )
 
 
 def test_a_scheme_file_that_is_not_there_is_reported() -> None:
@@ -200,35 +246,3 @@ def test_a_scheme_file_is_never_taken_for_another(
     done = faultline("--scheme-file", "mine:other.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
     assert "has ':' in its absolute path; rename or move it" in done.stderr
-
-
-def test_a_scheme_ends_no_run(tmp_path: Path) -> None:
-    write_scheme_package("twin-pairs", tmp_path / "package")
-    text = (tmp_path / "package" / "faultline_twin_pairs" / "__init__.py").read_text()
-    file, before = tmp_path / "mine.py", "    def on_failures("
-    assert before in text
-    calls = f"    def restart(self):\n        raise SystemExit(0)\n\n{before}"
-    file.write_text(text.replace(before, calls))
-    named = ["--scheme-file", str(file), "run", "spare-sound", "--set", "strategy.name=twin-pairs"]
-    done = faultline(*named, *SMALL, "--set", "failures.mtbf_s=600")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("faultline: TwinPairs.restart: raised SystemExit: 0; return from")
-    assert done.stderr.count("\n") == 1
-
-
-def test_an_interrupt_of_the_user_in_a_scheme_is_the_user_s() -> None:
-    def signalled() -> None:
-        # A shell lets programs ignore it that it starts in the background.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            signal.raise_signal(signal.SIGINT)
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def raised() -> None:
-        raise KeyboardInterrupt
-
-    for function, foreign in ((signalled, False), (raised, True)):
-        with pytest.raises(KeyboardInterrupt) as caught:
-            function()
-        assert is_foreign(caught.value) is foreign

@@ -112,14 +112,11 @@ def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why
         strategy_class("half")
 
 
-def test_of_two_schemes_of_one_name_neither_is_used(folder: Path) -> None:
+def test_a_shipped_scheme_keeps_its_name(folder: Path) -> None:
     (folder / "my_spare.py").write_text(_GOOD.format(name="MySpare", called="spare"))
-    assert "spare" not in all_strategies()
-    with pytest.raises(
-        StrategyError, match=r"strategies/schemes/spare/spare\.py.*both are named 'spare'"
-    ):
-        strategy_class("spare")
-    assert strategy_class("replication").name == "replication"
+    assert strategy_class("spare").__name__ == "Spare"
+    taken = "'spare' is the name of strategies/schemes/spare/spare.py, choose another"
+    assert broken_plugins() == (f"strategies/schemes/my_spare.py is left out: {taken}",)
 
 
 def test_commands_go_on_and_name_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
