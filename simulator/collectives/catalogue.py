@@ -11,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline.simulator.collectives.double_tree import (
-    DoubleTreeAllReduce,
-    double_tree,
-    pipeline_pieces,
-)
-from faultline.simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
+from faultline.simulator.collectives.exchange import PairwiseAllToAll
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
-from faultline.simulator.collectives.schedule import Hop, Schedule
+from faultline.simulator.collectives.schedule import Schedule
 
 
 class CollectiveError(ValueError):
@@ -38,22 +33,11 @@ class Setting:
         Size of a member's buffer, as nccl-tests counts it.
     domains : sequence of sequence of int
         Positions of the members in each scale-up domain.
-    hop : Hop
-        An edge between distant members; it determines the pieces of pipelines.
     """
 
     members: int
     size_bytes: float
     domains: Sequence[Sequence[int]]
-    hop: Hop
-
-
-def _double_tree(setting: Setting) -> Schedule:
-    # A tree takes 2 (k - 1) + d rounds for its half of the bytes, so k + (d - 2)/2 double rounds.
-    trees = double_tree(setting.members)
-    hop = Hop(2 * setting.hop.latency_s, setting.hop.bandwidth_bytes_per_s)
-    pieces = pipeline_pieces(max(0, trees.depth - 2) / 2, setting.size_bytes, hop)
-    return DoubleTreeAllReduce(setting.members, setting.size_bytes, pieces)
 
 
 def _hierarchical(setting: Setting) -> Schedule:
@@ -73,13 +57,11 @@ def _plain(kind: type[Schedule]) -> Callable[[Setting], Schedule]:
 ALGORITHMS: Mapping[str, Mapping[str, Callable[[Setting], Schedule]]] = {
     "all-reduce": {
         "ring": _plain(RingAllReduce),
-        "double-tree": _double_tree,
         "hierarchical": _hierarchical,
     },
     "reduce-scatter": {"ring": _plain(RingReduceScatter)},
     "all-gather": {"ring": _plain(RingAllGather)},
     "all-to-all": {"pairwise": _plain(PairwiseAllToAll)},
-    "point-to-point": {"direct": _plain(PointToPoint)},
 }
 """Algorithms of each collective; the first is its default."""
 
@@ -117,19 +99,12 @@ def schedule_of(collective: str, algorithm: str, setting: Setting) -> Schedule:
     name = algorithm_of(collective, algorithm)
     if setting.members < 2:
         raise CollectiveError(f"{setting.members} ranks are too few: a collective needs 2")
-    if collective == "point-to-point" and setting.members != 2:
-        raise CollectiveError(f"point-to-point has 2 ranks, not {setting.members}")
     return ALGORITHMS[collective][name](setting)
 
 
 def bus_factor(collective: str, members: int) -> float:
     """Return bus bandwidth over algorithm bandwidth, as defined by nccl-tests.
 
-    ``2 (n - 1)/n`` for an all-reduce, ``(n - 1)/n`` for reduce-scatter, all-gather and all-to-all,
-    1 for point-to-point.
+    ``2 (n - 1)/n`` for an all-reduce, ``(n - 1)/n`` for reduce-scatter, all-gather and all-to-all.
     """
-    if collective == "all-reduce":
-        return 2 * (members - 1) / members
-    if collective in ("reduce-scatter", "all-gather", "all-to-all"):
-        return (members - 1) / members
-    return 1.0
+    return (2 if collective == "all-reduce" else 1) * (members - 1) / members

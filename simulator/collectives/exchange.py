@@ -1,4 +1,4 @@
-"""Exchanges without reduction: all-to-all, and one member to another.
+"""All-to-all: every member sends a different part to every other.
 
 References
 ----------
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from faultline.simulator.collectives.schedule import (
     Hop,
     Message,
+    Round,
     Schedule,
     ScheduleStage,
-    single_round,
+    Share,
 )
 
 
@@ -42,31 +43,11 @@ class PairwiseAllToAll(Schedule):
         count = self.members
         for step in range(1, count):
             target, source = (position + step) % count, (position - step) % count
-            yield single_round(
+            single = Round(
                 (Message(target, position * count + target, 1),),
                 (Message(source, source * count + position, 1),),
             )
+            yield ScheduleStage((single,).__iter__, (Share(target, 1),), (Share(source, 1),))
 
     def alpha_beta_s(self, hop: Hop) -> float:
         return (self.members - 1) * hop.seconds(self.piece_bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class PointToPoint(Schedule):
-    """One message from the first member to the last: ``a + m b``."""
-
-    @property
-    def piece_count(self) -> int:
-        return 1
-
-    def stages(self, position: int) -> Iterator[ScheduleStage]:
-        last = self.members - 1
-        if last < 1:
-            return
-        yield single_round(
-            (Message(last, 0, 1),) if position == 0 else (),
-            (Message(0, 0, 1),) if position == last else (),
-        )
-
-    def alpha_beta_s(self, hop: Hop) -> float:
-        return hop.seconds(self.size_bytes) if self.members > 1 else 0.0

@@ -8,10 +8,9 @@ it with simulations of every message of the algorithm.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 import simgrid
-from faultline.simulator.collectives.schedule import Hop, Message, Schedule, ScheduleStage, Share
+from faultline.simulator.collectives.schedule import Message, Schedule, ScheduleStage, Share
 
 _SAME_TIME = 1e-12
 """Relative difference of two times that differ by rounding only."""
@@ -51,25 +50,19 @@ class Collective:
                 self._flow(position, stage, self._gatherings[key])
 
     def _flow(self, position: int, stage: ScheduleStage, gathering: _Gathering) -> None:
+        self._exchange(position, stage.sends, stage.receives)
         latency_s = 0.0
-        for lane in sorted({share.lane for share in (*stage.sends, *stage.receives)}):
-            sends = [share for share in stage.sends if share.lane == lane]
-            receives = [share for share in stage.receives if share.lane == lane]
-            self._exchange(position, sends, receives)
-            if stage.latency_steps:
-                latency_s += max(
-                    *(self._hop(position, share.peer).latency_s for share in sends),
-                    *(self._hop(share.peer, position).latency_s for share in receives),
-                    0.0,
-                )
-        if stage.fill_s is not None and gathering.fill_s is None:
-            gathering.fill_s = stage.fill_s(self._hop)
-        gathering.wait(stage.latency_steps * latency_s + (gathering.fill_s or 0.0))
+        if stage.latency_steps:
+            latency_s = max(
+                *(self._latency_s(position, share.peer) for share in stage.sends),
+                *(self._latency_s(share.peer, position) for share in stage.receives),
+            )
+        gathering.wait(stage.latency_steps * latency_s)
 
-    def _hop(self, sender: int, receiver: int) -> Hop:
+    def _latency_s(self, sender: int, receiver: int) -> float:
         near, far = (simgrid.Host.by_name(self.hosts[end]) for end in (sender, receiver))
-        links, latency_s = near.route_to(far)
-        return Hop(latency_s, min((link.bandwidth for link in links), default=inf))
+        _, latency_s = near.route_to(far)
+        return float(latency_s)
 
     def _exchange(
         self,
@@ -103,7 +96,6 @@ class _Gathering:
     """
 
     def __init__(self, members: int) -> None:
-        self.fill_s: float | None = None
         self._missing = members
         self._waiting = 0
         self._ready_s = 0.0

@@ -48,13 +48,10 @@ class Share(NamedTuple):
         Position of the other end.
     pieces : float
         Number of pieces.
-    lane : int
-        Edges of different lanes take turns: by rounds, or as one whole flow after the other.
     """
 
     peer: int
     pieces: float
-    lane: int = 0
 
 
 class Circle(NamedTuple):
@@ -75,10 +72,6 @@ class Hop(NamedTuple):
         return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
 
 
-HopOf = Callable[[int, int], Hop]
-"""From sender to receiver, by their positions."""
-
-
 @dataclass(frozen=True, slots=True)
 class ScheduleStage:
     """Rounds of one member over the same edges. All members of a schedule have the same stages.
@@ -90,10 +83,7 @@ class ScheduleStage:
     sends, receives : tuple of Share
         The messages of all rounds as one flow per edge.
     latency_steps : int
-        Number of latencies in the rounds of each lane, less the one of its flow.
-    fill_s : callable, optional
-        Returns the time to fill a pipeline, in seconds, from the hops of its edges; None without a
-        pipeline.
+        Number of latencies in the rounds, less the one of its flow.
     circle : Circle, optional
         Members whose flows must all end before any of them finishes the stage. None for a single
         round: its flow is the message, which waits for no other.
@@ -103,20 +93,7 @@ class ScheduleStage:
     sends: tuple[Share, ...]
     receives: tuple[Share, ...]
     latency_steps: int = 0
-    fill_s: Callable[[HopOf], float] | None = None
     circle: Circle | None = None
-
-
-def single_round(
-    sends: tuple[Message, ...] = (), receives: tuple[Message, ...] = ()
-) -> ScheduleStage:
-    """Return a stage of one round; without messages the member is idle in it."""
-    single = Round(sends, receives)
-    return ScheduleStage(
-        lambda: (single,),
-        tuple(Share(message.peer, message.pieces) for message in sends),
-        tuple(Share(message.peer, message.pieces) for message in receives),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +31,11 @@ class CollectiveResult:
 
     time_s: float  # From its start until the last member has finished.
     # Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
-    # (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
+    # (n - 1)/n for reduce-scatter, all-gather, all-to-all.
     bus_bandwidth_bytes_per_s: float
     algorithm_bandwidth_bytes_per_s: float  # Size over time.
     # The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
-    # "latency" if latencies, and filling pipelines, take more than any.
+    # "latency" if latencies take more than any.
     limited_by: str
     # The algorithm's formula: the time without contention if all edges were like that between the
     # first and the last rank, and all edges in a domain like that between neighbours.
@@ -100,12 +99,17 @@ def _measure(
     engine: simgrid.Engine, collective: str, name: str, size_bytes: float, gpus: Sequence[GpuHost]
 ) -> CollectiveResult:
     """Simulate an algorithm of a collective, in the setting that it adapts to."""
-    setting, inner = _setting(engine, gpus, size_bytes)
-    schedule = schedule_of(collective, name, setting)
+    domains = _by_domain(gpus)
+    position = {gpu.name: number for number, gpu in enumerate(gpus)}
+    members = [[position[gpu.name] for gpu in domain] for domain in domains]
+    schedule = schedule_of(collective, name, Setting(len(gpus), size_bytes, members))
+    hop = _farthest(engine, gpus, domains)
     if isinstance(schedule, HierarchicalAllReduce):
-        alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
+        first = domains[0]
+        inner = _hop(engine, first[0], first[1]) if len(first) > 1 else None
+        alpha_beta_s = schedule.alpha_beta_s(hop, inner)
     else:
-        alpha_beta_s = schedule.alpha_beta_s(setting.hop)
+        alpha_beta_s = schedule.alpha_beta_s(hop)
     time_s, messages, limited_by = _simulate(engine, schedule, [gpu.name for gpu in gpus])
     bandwidth = size_bytes / time_s if time_s > 0.0 else 0.0
     factor = bus_factor(collective, len(gpus))
@@ -114,22 +118,13 @@ def _measure(
     )
 
 
-def _setting(
-    engine: simgrid.Engine, gpus: Sequence[GpuHost], size_bytes: float
-) -> tuple[Setting, Hop | None]:
-    """Return the properties that algorithms adapt to, and an edge inside a domain, if any."""
-    domains = _by_domain(gpus)
-    position = {gpu.name: number for number, gpu in enumerate(gpus)}
-    inner = _hop(engine, domains[0][0], domains[0][1]) if len(domains[0]) > 1 else None
-    if len(gpus) < 2:
-        hop = Hop(0.0, inf)
-    elif len(domains) > 1 and len(domains) * len(domains[0]) == len(gpus):
-        # Between the first GPUs of the first and of the last domain: on one rail.
-        hop = _hop(engine, domains[0][0], domains[-1][0])
-    else:
-        hop = _hop(engine, gpus[0], gpus[-1])
-    members = [[position[gpu.name] for gpu in domain] for domain in domains]
-    return Setting(len(gpus), size_bytes, members, hop), inner
+def _farthest(
+    engine: simgrid.Engine, gpus: Sequence[GpuHost], domains: Sequence[Sequence[GpuHost]]
+) -> Hop:
+    """Return the edge between the first and the last GPU, or the last domain's on the same rail."""
+    if len(domains) > 1 and len(domains) * len(domains[0]) == len(gpus):
+        return _hop(engine, domains[0][0], domains[-1][0])
+    return _hop(engine, gpus[0], gpus[-1])
 
 
 def _hop(engine: simgrid.Engine, source: GpuHost, destination: GpuHost) -> Hop:
@@ -164,8 +159,7 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
     """Return the class of links that takes most of the time, or "latency".
 
     Each stage takes at least as long as the link with the most bytes for its bandwidth is busy.
-    Stages follow each other, so these times add up, by class; the rest of `time_s` is latencies,
-    and pipelines that are not full yet.
+    Stages follow each other, so these times add up, by class; the rest of `time_s` is latencies.
     """
     import simgrid
 
@@ -175,7 +169,7 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
         for number, stage in enumerate(schedule.stages(position)):
             if number == len(busy_s):
                 busy_s.append({})
-            for peer, pieces, _ in stage.sends:
+            for peer, pieces in stage.sends:
                 links, _ = here.route_to(nodes[peer])
                 for link in links:
                     # A fat pipe limits each flow separately.

@@ -15,15 +15,10 @@ from faultline.simulator.collectives.catalogue import (
     bus_factor,
     schedule_of,
 )
-from faultline.simulator.collectives.double_tree import (
-    DoubleTreeAllReduce,
-    double_tree,
-    pipeline_pieces,
-)
-from faultline.simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
+from faultline.simulator.collectives.exchange import PairwiseAllToAll
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
-from faultline.simulator.collectives.schedule import Hop, Schedule
+from faultline.simulator.collectives.schedule import Schedule
 
 from tests.simulator.collectives.numeric_runner import simulate
 
@@ -47,7 +42,6 @@ def promises() -> Iterator[tuple[Schedule, np.ndarray, np.ndarray]]:
     """Yield what members have before and after; NaN stands for nothing before, any value after."""
     all_reduces: list[Schedule] = [
         *(RingAllReduce(n, 1e6) for n in MEMBERS),
-        *(DoubleTreeAllReduce(n, 1e6, pieces) for n in MEMBERS for pieces in (1, 2, 5)),
         *(hierarchical(*shape) for shape in ((1, 4), (4, 1), (2, 2), (3, 4), (5, 3))),
     ]
     for schedule in all_reduces:
@@ -64,7 +58,6 @@ def promises() -> Iterator[tuple[Schedule, np.ndarray, np.ndarray]]:
         from_me = np.where(diagonal[:, :, None], meant[:, None, :], np.nan).reshape(n, n * n)
         to_me = np.where(diagonal[:, None, :], meant, np.nan).reshape(n, n * n)
         yield PairwiseAllToAll(n, 1e6), from_me, to_me
-    yield PointToPoint(2, 1e6), np.array([[3.0], [np.nan]]), np.array([[np.nan], [3.0]])
 
 
 @pytest.mark.parametrize(("schedule", "given", "promised"), list(promises()), ids=str)
@@ -80,8 +73,7 @@ def test_everybody_has_what_the_collective_promises(
 @pytest.mark.parametrize("collective", list(ALGORITHMS))
 def test_flows_carry_what_the_messages_carry(collective: str, members: int) -> None:
     """Edge by edge and stage by stage, and senders and receivers speak of the same pieces."""
-    members = 2 if collective == "point-to-point" else members
-    setting = Setting(members, 1e7, [range(members)], Hop(1e-6, 50e9))
+    setting = Setting(members, 1e7, [range(members)])
     for algorithm in ALGORITHMS[collective]:
         schedule = schedule_of(collective, algorithm, setting)
         for position in range(members):
@@ -101,29 +93,6 @@ def test_flows_carry_what_the_messages_carry(collective: str, members: int) -> N
                 assert received == flows_in
 
 
-@pytest.mark.parametrize("members", range(2, 70))
-def test_no_member_of_the_double_tree_sends_or_receives_twice_in_a_round(members: int) -> None:
-    """And nobody is an inner member of both trees with two children in each."""
-    trees = double_tree(members)
-    for position, edges in enumerate(trees.edges):
-        for lane in range(trees.lanes):
-            of_lane = [edge for edge in edges if edge.first_round % trees.lanes == lane]
-            assert sum(edge.parent == position for edge in of_lane) <= 1
-            assert sum(edge.child == position for edge in of_lane) <= 1
-    assert trees.depth <= 2 * members.bit_length() + 1
-
-
-def test_pipelines_are_cut_into_the_best_number_of_pieces() -> None:
-    """By hand: sqrt(100 * 1 s / 1 s) = 10; brute force agrees; pieces are at least 4096 bytes."""
-    assert pipeline_pieces(100, 1e9, Hop(1.0, 1e9)) == 10
-    hop = Hop(3e-6, 25e9)
-    best = min(range(1, 3000), key=lambda k: (62 + k) * hop.seconds(1e8 / k))
-    assert pipeline_pieces(62, 1e8, hop) == pytest.approx(best, abs=1)
-    assert pipeline_pieces(62, 9000, Hop(0.0, 25e9)) == 2
-    assert pipeline_pieces(62, 1e12, Hop(0.0, 25e9)) == 4096
-    assert pipeline_pieces(62, 10, hop) == 1
-
-
 @pytest.mark.parametrize(
     ("collective", "factor"),
     [
@@ -131,7 +100,6 @@ def test_pipelines_are_cut_into_the_best_number_of_pieces() -> None:
         ("reduce-scatter", 0.875),
         ("all-gather", 0.875),
         ("all-to-all", 0.875),
-        ("point-to-point", 1.0),
     ],
 )
 def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: float) -> None:
@@ -144,12 +112,11 @@ def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: fl
         ("all-reduse", None, r"no collective is called 'all-reduse'.*all-gather"),
         ("all-to-all", "ring", r"all-to-all has no algorithm 'ring': use one of pairwise"),
         ("all-reduce", "hierarchical", "equally many ranks in every scale-up domain"),
-        ("point-to-point", "direct", "point-to-point has 2 ranks, not 3"),
     ],
 )
 def test_wrong_requests_are_told_in_one_line(
     collective: str, algorithm: str | None, printed: str
 ) -> None:
-    setting = Setting(3, 1e6, [[0, 1], [2]], Hop(1e-6, 1e9))
+    setting = Setting(3, 1e6, [[0, 1], [2]])
     with pytest.raises(CollectiveError, match=printed):
         schedule_of(collective, algorithm_of(collective, algorithm), setting)
