@@ -18,6 +18,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs import execution
 from faultline.experiments.runs.point import Point, cores
 from faultline.experiments.runs.record import Record
+from faultline.simulator.accounting.badput import RECOVERING
 
 FAILURES_WANTED = 1000
 """Failures in a simulated job, for all choices: the mean of this many is known to 3 %."""
@@ -40,9 +41,6 @@ MOST_SEEDS = 12
 
 INDIFFERENCE = 0.005
 """A fraction of the time that does not matter: what is better by less is not worth more seeds."""
-
-_RECOVERING = ("detection", "reconfigure", "restart", "load")
-"""Causes of badput between a failure and the next step."""
 
 _WORTH_STARTING_WORKERS_S = 4.0
 
@@ -127,7 +125,7 @@ def _simulated(records: Sequence[Record], steps: int, stopped_at: float | None) 
         steps,
         stopped_at=stopped_at,
         states_refused=tuple(one["states_refused"] for one in records),
-        recovering_s=tuple(sum(one[f"{cause}_s"] for cause in _RECOVERING) for one in records),
+        recovering_s=tuple(sum(one[f"{cause}_s"] for cause in RECOVERING) for one in records),
         events=tuple(one["events"] for one in records),
     )
 

@@ -11,7 +11,7 @@ from faultline.experiments.job.durations import paid_gpus
 from faultline.experiments.job.platform_files import gpu_of
 from faultline.experiments.job.replacements import machines_text
 from faultline.experiments.job.workload import model_flop_utilisation
-from faultline.simulator.accounting.badput import BADPUT_TYPES, CAUSES, MEANINGS
+from faultline.simulator.accounting.badput import BADPUT_TYPES, BESIDE_STEPS, CAUSES, MEANINGS
 from faultline.strategies.theory.ettr import expected_ettr
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class SimulatedRun:
     def mean_step_s(self) -> float:
         """Mean time of a step, including failures and redundancy, in seconds."""
         progress = self.progress
-        others = ("checkpoint", "restart", "load")
-        stepping_s = progress.now_s - sum(progress.seconds[cause] for cause in others)
+        stepping_s = progress.now_s - progress.seconds_of(BESIDE_STEPS)
         return (
             stepping_s / progress.simulated_steps if progress.simulated_steps else self.full_batch_s
         )

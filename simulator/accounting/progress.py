@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from faultline.simulator.accounting.badput import CAUSES, OF_STEPS
+from faultline.simulator.accounting.badput import CAUSES, DOWNTIME, OF_STEPS
 from faultline.strategies.interface.scheme import StepPlan
 
 Mark = tuple[float, ...]
@@ -105,7 +106,11 @@ class Progress:
             self.seconds["repeated"] += self.seconds[cause] - kept_s
             self.seconds[cause] = kept_s
 
+    def seconds_of(self, causes: Iterable[str]) -> float:
+        """Return the simulated time under some causes, in seconds."""
+        return sum(self.seconds[cause] for cause in causes)
+
     @property
     def downtime_s(self) -> float:
-        """Time in which nothing was trained, saved or reduced: restarts and reconfigurations."""
-        return self.seconds["restart"] + self.seconds["load"] + self.seconds["reconfigure"]
+        """Time in which nothing was trained, saved or reduced, in seconds."""
+        return self.seconds_of(DOWNTIME)
