@@ -24,7 +24,7 @@ from faultline.experiments.job.failure_model import (
     reactions_of,
 )
 from faultline.experiments.job.job_shape import scheme_of
-from faultline.experiments.job.platform_files import is_as_generated, reduces_on_network
+from faultline.experiments.job.platform_files import is_as_generated
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.sources import Number, sources_of
 from faultline.experiments.job.step_times import (
@@ -181,6 +181,7 @@ class ResolvedJob:
             due, self.snapshot_interval_steps, simulated="storage" in writes
         )
         uneven = self.durations.rings_are_uneven
+        times = step_times(scenario, self.step, self.compute_s, rings_are_uneven=uneven)
         work = Work(
             groups=table.groups,
             steps=table.steps,
@@ -201,14 +202,9 @@ class ResolvedJob:
             standby_s=recovery.standby_s,
             standby_lives=partial(self._standby_lives, seed),
             disturbances=disturbances(
-                scenario,
-                self.failures,
-                self.durations.all_reduce_s,
-                self.workload,
-                reduces_on_network(scenario),
-                seed,
+                scenario, self.failures, self.durations.all_reduce_s, self.step, times, seed
             ),
-            step_times=step_times(scenario, self.step, self.compute_s, rings_are_uneven=uneven),
+            step_times=times,
             reactions=reactions_of(scenario),
             approximation_loss=scenario.strategy.approximation_loss,
             simulates_steps=self.step is not None,

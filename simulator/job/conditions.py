@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, merge
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
-from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failure, Kind, Level
+from faultline.simulator.failures.failure import NETWORK, Failure, Kind
 from faultline.simulator.failures.mix import Cause, stream_index
 from faultline.simulator.failures.random_streams import Purpose, stream
-from faultline.simulator.job.durations import AllReduceTime
+from faultline.simulator.job.effects import Effect, Effects
 from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep
 
 if TYPE_CHECKING:
@@ -24,81 +24,6 @@ if TYPE_CHECKING:
 
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
 """Kinds of failures that are conditions; other kinds happen at one or two moments."""
-
-
-class Effect(NamedTuple):
-    """The effect of a slow component, or of a lost part of the network, on a step."""
-
-    compute: float = 1.0  # How many times as long its groups compute.
-    collective: float = 1.0  # How many times as long an all-reduce takes that they are part of.
-    # Parts of the network that are down and can be routed around.
-    parts_down: tuple[str, ...] = ()
-    # Remaining share of the bandwidth of links, if messages are simulated.
-    links: tuple[tuple[str, float], ...] = ()
-    # How many times as long its ranks compute, if each rank is simulated.
-    ranks: tuple[tuple[Rank, float], ...] = ()
-
-
-class Effects(Protocol):
-    """The effects of components on a step, by their place."""
-
-    def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
-        """Return the effect of a component on a step that computes `types` shard types in one go.
-
-        Each computation takes `factor` times as long as usual.
-        """
-        ...
-
-    def together(
-        self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
-    ) -> float:
-        """Return how many times as long a group with several slow components computes."""
-        ...
-
-    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return the component at each different place in a group; none if it has no effect there.
-
-        A network component is placed only where it carries no messages of the collective.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class StatedEffects:
-    """Effects on a job whose compute time is stated.
-
-    Groups wait for their slowest component. All messages of the collective pass a slow network
-    component; none is assumed to pass NVLink.
-    """
-
-    all_reduce_s: AllReduceTime  # Time of an all-reduce.
-    groups: int  # Groups of the job.
-    # Parts that are lost with each switch or cable that messages can be routed around.
-    around: Mapping[Level, Sequence[tuple[str, ...]]] = field(default_factory=dict)
-    stages: int = 1  # Stages of a group; transfers between stages are hidden.
-
-    def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
-        """Return the effect of a component, which is the same at any factor."""
-        around = self.around.get(failure.level, ())
-        if around and failure.kind == "partial" and failure.factor == 1.0:
-            return Effect(parts_down=around[failure.number % len(around)])
-        if failure.level == "nvlink":
-            return Effect()
-        if failure.kind != "partial" and failure.level not in NETWORK:
-            return Effect(compute=failure.factor)
-        whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
-        return Effect(collective=slowed(self.groups) / whole_s if whole_s else 1.0)
-
-    def together(
-        self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
-    ) -> float:
-        """Return how many times as long a group computes: as its slowest GPU."""
-        return max(self(failure).compute for failure in failures)
-
-    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return a place in the group; none for an adapter that only pipelines would use there."""
-        hides = failure.level in TO_THE_NETWORK and self.stages > 1
-        return () if hides else (failure._replace(groups=range(group, group + 1)),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,20 @@ class PlacedStep:
         """Return the step with passes that take `factor` times as long to compute."""
         return PlacedStep(self.pattern.slower(factor), self.names)
 
+    def with_slow_stages(self, factors: Mapping[int, float]) -> PlacedStep:
+        """Return the step with passes of some stages that take `factors` times as long."""
+        pattern = self.pattern
+        parts = tuple(
+            part.slower(factors.get(place % pattern.pipeline, 1.0))
+            for place, part in enumerate(pattern.parts)
+        )
+        return PlacedStep(replace(pattern, parts=parts), self.names)
+
+    @property
+    def keeps_ranks_apart(self) -> bool:
+        """Whether the step is so small that each group may be simulated."""
+        return len(self.names) <= MOST_RANKS_APART
+
     @property
     def groups(self) -> int:
         """Groups of the job."""

@@ -25,12 +25,15 @@ class SlowStep(NamedTuple):
         Micro-batches of those groups that were dealt more or fewer than usual.
     parts_down : tuple of str
         Switches and links that are down and can be routed around.
+    stages : tuple of (int, float)
+        How many times as long stages of all members compute.
     """
 
     links: tuple[tuple[str, float], ...] = ()
     ranks: tuple[tuple[Rank, float], ...] = ()
     deal: tuple[tuple[int, int], ...] = ()
     parts_down: tuple[str, ...] = ()
+    stages: tuple[tuple[int, float], ...] = ()
 
 
 SOUND_STEP = SlowStep()

@@ -14,12 +14,11 @@ from faultline.simulator.failures.failure import NETWORK, Failure
 from faultline.simulator.job.conditions import (
     UNDISTURBED,
     Conditions,
-    Effect,
-    Effects,
     Slowdown,
     SlowParts,
     slowdown_of,
 )
+from faultline.simulator.job.effects import Effect, Effects
 from faultline.simulator.job.work import Work
 from faultline.strategies.interface.scheme import StepPlan
 from faultline.strategies.theory.stragglers import (

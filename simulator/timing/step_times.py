@@ -25,7 +25,7 @@ from faultline.platforms.symmetry import Symmetry
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Rank
-from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
+from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import Hosts
@@ -86,7 +86,7 @@ class SimulatedStepTimes:
         Computations take `factor` times as long.
         """
         hides, shares = self.step.pattern.hides, self._dealt(shares, slow)
-        is_sound = slow._replace(deal=()) == SOUND_STEP
+        is_sound = slow._replace(deal=(), stages=()) == SOUND_STEP
         changed = any(line.stages for line in shares.pipelines)
         if self.is_even and is_sound and not hides and not changed:
             # Members are alike, so their number has no effect.
@@ -116,15 +116,16 @@ class SimulatedStepTimes:
         return self._time(shares, slow, factor).step_s - sound.sync_s
 
     def _time(self, shares: StepShares, slow: SlowStep, factor: float = 1.0) -> StepTime:
-        slow = slow._replace(deal=())
+        stages, slow = slow.stages, slow._replace(deal=(), stages=())
         if self.is_even and slow == SOUND_STEP:
             step, shares = self._represented(shares)
         else:
             step = self.step
-        key = step, shares, slow, factor
+        key = step, shares, slow, stages, factor
         if key not in self._known:
             whole = None if shares == self._everyone else shares
-            slower = step if factor == 1.0 else step.slower(factor)
+            slower = step.with_slow_stages(dict(stages)) if stages else step
+            slower = slower if factor == 1.0 else slower.slower(factor)
             self._known[key] = step_time(self.platform, slower, whole, slow)
         return self._known[key]
 
@@ -135,7 +136,7 @@ class SimulatedStepTimes:
             if shares == self._everyone:
                 self._alike[shares] = step, shares
                 return step, shares
-            if len(step.names) <= MOST_RANKS_APART:
+            if step.keeps_ranks_apart:
                 # Rings connect groups in ascending order.
                 working.sort()
                 step = step.with_first(working, self.symmetry().stand_ins)

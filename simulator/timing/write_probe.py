@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from faultline.simulator.job.background import ALONE, Sharing, WriteBesideSteps
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
-from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.sync_graph import sync_graph
@@ -123,7 +122,7 @@ def _parts_of(traffic: Traffic, shares: StepShares) -> Iterator[Callable[[], obj
         return
     step, pattern = traffic.step, traffic.step.pattern
     teams = Teams(pattern, shares, domains_of_ranks(step.hosts))
-    most = len(teams.teams) if len(step.names) <= MOST_RANKS_APART else 1
+    most = len(teams.teams) if step.keeps_ranks_apart else 1
     passes = [
         GraphRunner(
             passes_graph(team.pattern, _all_ranks(team.pattern)),

@@ -19,8 +19,9 @@ from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.failures.trace import Trace
-from faultline.simulator.job.conditions import Disturbances, StatedEffects
+from faultline.simulator.job.conditions import Disturbances
 from faultline.simulator.job.durations import ConstantTime
+from faultline.simulator.job.effects import Effects
 from faultline.simulator.job.job import Job
 from faultline.strategies.plugins.registry import build_strategy
 from faultline.strategies.protection.base import Durable, LoadTimes, Tier
@@ -66,7 +67,7 @@ def job_under(
     reactions = reactions or Reactions()
     stops = [one for each in failures if (one := reactions.stop(each))]
     others = tuple(one for each in failures if (one := reactions.condition(each)))
-    effects = StatedEffects(ConstantTime(2.0), groups, stages=2)
+    effects = Effects(ConstantTime(2.0), JobLayout(groups, 1, 1, 1, 1), stages=2)
     changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
     job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
     trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)

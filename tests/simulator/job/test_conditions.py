@@ -12,10 +12,10 @@ from faultline.simulator.failures.mix import Cause
 from faultline.simulator.job.conditions import (
     Conditions,
     Disturbances,
-    Effect,
     drawn_outages,
     routable_causes,
 )
+from faultline.simulator.job.effects import Effect
 
 CAUSE = Cause("switch", "switch", "network", 1e-4, Constant(30.0))
 
