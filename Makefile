@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-system check test-full lint docs format clean distclean
+.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-system check test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,9 +74,6 @@ reproduce-mecefo-convergence: ready ## approximate gradients: a small language m
 
 reproduce-recycle: ready ## re-routed micro-batches: ReCycle, Oobleck, Bamboo
 	@$(BIN)/faultline reproduce recycle $(ARGS)
-
-reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, Bamboo by Oobleck's artifact
-	@$(BIN)/faultline reproduce oobleck-artifact $(ARGS)
 
 compare: ready ## compare all schemes, and draw maps of the best one (about 45 minutes)
 	@$(BIN)/faultline head-to-head $(ARGS)

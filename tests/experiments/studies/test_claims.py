@@ -73,7 +73,7 @@ def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
         "recovery",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("greyhound", "oobleck-artifact", "operators", "recycle")
+            for name in ("greyhound", "operators", "recycle")
         ),
     ],
 )

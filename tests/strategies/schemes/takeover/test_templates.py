@@ -1,73 +1,20 @@
-"""Oobleck's planner: templates, batches and instantiation against brute force, losses."""
+"""Oobleck's pipelines: batches against brute force, losses, an iteration by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, combinations_with_replacement, pairwise, product
+from itertools import product
 
 import pytest
-from faultline.experiments.studies.oobleck_artifact.planned_templates import (
-    TemplatePlanner,
-    instantiated,
-    templates_needed,
-)
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.schemes.takeover.pipelines import (
     iteration_time,
     micro_batch_shares,
     regrouped,
 )
-from faultline.strategies.schemes.takeover.templates import Template, even_template
-from hypothesis import assume, given, settings
+from faultline.strategies.schemes.takeover.templates import even_template
+from hypothesis import assume, given
 from hypothesis import strategies as st
-
-LAYERS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
-
-
-def worth(times: list[float]) -> float:
-    """Return T as it is written: sum + (2 S + k + 1) slowest + stages from the slowest, k, on."""
-    k = times.index(max(times))
-    return sum(times) + (2 * len(times) + k + 1) * times[k] + sum(times[k:])
-
-
-@given(work=LAYERS, nodes=st.integers(1, 6), collective=st.floats(0, 5))
-def test_no_template_is_better_than_the_planned_one(
-    work: list[int], nodes: int, collective: float
-) -> None:
-    def stage_time(first: int, end: int) -> float:
-        return sum(work[first:end]) + collective * (end - first)
-
-    every = []
-    for cuts in combinations(range(1, len(work)), nodes - 1):
-        edges = [0, *cuts, len(work)]
-        every.append(worth([stage_time(*edge) for edge in pairwise(edges)]))
-    template = TemplatePlanner(len(work), stage_time).template(nodes)
-    if template is None:
-        assert not every
-        return
-    assert template.worth == pytest.approx(min(every))
-    assert template.worth == pytest.approx(worth([stage.time for stage in template.stages]))
-    # All layers in a row, a stage on each node.
-    edges = [0, *(stage.end for stage in template.stages)]
-    assert [(stage.first, stage.end) for stage in template.stages] == list(pairwise(edges))
-    assert (edges[-1], len(template.stages)) == (len(work), nodes)
-
-
-@given(layers=st.integers(1, 40), nodes=st.integers(1, 45))
-def test_equal_layers_need_no_planning(layers: int, nodes: int) -> None:
-    even = even_template(layers, nodes)
-    assert even.stages[-1].end == layers
-    planned = TemplatePlanner(layers, lambda first, end: end - first).template(nodes)
-    if planned is None:
-        assert nodes > layers
-    else:
-        assert planned.worth == pytest.approx(even.worth)
-
-
-def test_templates_end_where_layers_do() -> None:
-    planner = TemplatePlanner(5, lambda first, end: end - first)
-    assert [template.nodes for template in planner.templates(2, 9)] == [2, 3, 4, 5]
-    assert planner.template(6) is None
 
 
 @given(
@@ -98,45 +45,6 @@ def test_many_pipelines_share_a_batch() -> None:
     assert {max(shares[:5_000]) - min(shares[:5_000]), shares[0] < shares[-2]} <= {0, 1}
     with pytest.raises(StrategyError, match="1 are too few for 2 pipelines"):
         micro_batch_shares([1.0, 1.0], 1)
-
-
-@settings(deadline=None)
-@given(
-    nodes=st.integers(1, 9),
-    least=st.integers(1, 3),
-    micro_batches=st.integers(9, 20),
-)
-def test_no_multiset_of_templates_is_faster(nodes: int, least: int, micro_batches: int) -> None:
-    templates = {size: even_template(6, size) for size in templates_needed(9, 1, least)}
-
-    def estimate(pipelines: tuple[Template, ...]) -> float:
-        shares = micro_batch_shares([one.time_per_micro_batch for one in pipelines], micro_batches)
-        return max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
-
-    every = [
-        tuple(templates[size] for size in sizes)
-        for count in range(1, nodes + 1)
-        for sizes in combinations_with_replacement(sorted(templates), count)
-        if sum(sizes) == nodes
-    ]
-    found = instantiated(templates, nodes, micro_batches)
-    if not every:
-        assert found == ()
-        return
-    assert sum(one.nodes for one in found) == nodes
-    assert estimate(found) == pytest.approx(min(map(estimate, every)))
-
-
-@given(failures=st.integers(0, 3), least=st.integers(1, 5), more=st.integers(0, 12))
-def test_every_number_of_nodes_is_a_sum_of_templates(failures: int, least: int, more: int) -> None:
-    """Whatever is left of a job, down to f + 1 of the shortest pipelines."""
-    most = (failures + 1) * least + more
-    sizes = templates_needed(most, failures, least)
-    reachable = {0}
-    for nodes in range(1, most + 1):
-        if any(nodes - size in reachable for size in sizes):
-            reachable.add(nodes)
-    assert set(range((failures + 1) * least, most + 1)) <= reachable
 
 
 def lengths(nodes: Sequence[int], least: int) -> tuple[int, ...]:
