@@ -1,10 +1,10 @@
 """Decision under uncertain inputs: the candidate to choose, its certainty, the input to measure.
 
-A cost is a time to train in seconds, or the time at which a run was stopped: a lower bound. The
-cost of a candidate at a sample is its mean over seeds. Costs of different samples differ by the
-inputs. Samples are the independent units of all errors. Candidates share seeds, so their
-differences are paired. The terms are those of Raiffa & Schlaifer 1961, *Applied Statistical
-Decision Theory*: opportunity loss (here regret) and value of information.
+A cost is a time to train in seconds, or the cap of a run that has not ended by then. The cost of a
+candidate at a sample is its mean over seeds. Costs of different samples differ by the inputs.
+Samples are the independent units of all errors. Candidates share seeds, so their differences are
+paired. The terms are those of Raiffa & Schlaifer 1961, *Applied Statistical Decision Theory*:
+opportunity loss (here regret) and value of information.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ class Bands:
     # 80 % band of one run: unknown inputs and luck together.
     low: float
     high: float
-    parameters: tuple[float, float]  # 80 % band of the expected time due to unknown inputs.
-    luck: tuple[float, float]  # 80 % band of a run's deviation from its expected time.
-    parameter_share: float  # Share of the variance that is due to unknown inputs.
+    input_share: float  # Share of the variance that is due to unknown inputs; the rest is luck.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,10 @@ class Judgement:
     best: Interval  # Probability of being the best.
     within: Interval  # Probability of being within `INDIFFERENCE` of the best.
     regret: Interval  # Expected excess over the best candidate in hindsight.
-    regret_95: float  # 95 % quantile of the regret.
+    # The same in the samples in which it is not within `INDIFFERENCE`; None if it always is.
+    loss_if_wrong: float | None
     bands: Bands
-    stopped: float  # Share of samples in which a run was stopped: its times are lower bounds.
+    capped: float  # Share of samples in which a run counts as the cap.
     tied: bool  # Whether the data do not separate it from the first candidate.
 
 
@@ -73,30 +72,29 @@ def _expected_costs(costs: SimulatedCosts) -> Floats:
 
 
 def judge(costs: SimulatedCosts) -> list[Judgement]:
-    """Return all candidates, the advised one first: it has the least expected regret.
+    """Return all candidates, the advised one first: it has the least expected cost.
 
-    Candidates with equal costs share a sample equally. Where runs were stopped, regrets are lower
-    bounds; if all runs of a sample were, none has a regret there: no choice would help.
+    Candidates with equal costs share a sample equally. If all candidates are capped at a sample,
+    none has a regret there: no choice would help.
     """
     means = _expected_costs(costs)
     least = means.min(axis=0)
     regrets = means - least
     best = regrets == 0.0
     best_shares = best / best.sum(axis=0)
-    within = (means <= (1.0 + INDIFFERENCE) * least).astype(float)
-    worst = np.quantile(regrets, 0.95, axis=1, method="higher")
-    stopped = costs.stopped.any(axis=2).mean(axis=1)
-    order = regrets.mean(axis=1).argsort(kind="stable")
+    within = means <= (1.0 + INDIFFERENCE) * least
+    capped = costs.capped.any(axis=2).mean(axis=1)
+    order = means.mean(axis=1).argsort(kind="stable")
     return [
         Judgement(
             costs.candidates[place],
             _proportion(best_shares[place]),
-            _proportion(within[place]),
+            _proportion(within[place].astype(float)),
             interval_of(regrets[place].tolist()),
-            float(worst[place]),
-            _bands(costs.costs[place], costs.simulated_share),
-            float(stopped[place]),
-            _is_tied(means[place], means[order[0]]),
+            None if within[place].all() else float(regrets[place][~within[place]].mean()),
+            _bands(costs.costs[place], costs.simulated_share, bool(costs.design.names)),
+            float(capped[place]),
+            is_tied(means[place], means[order[0]]),
         )
         for place in order
     ]
@@ -108,40 +106,36 @@ def _proportion(shares: Floats) -> Interval:
     return Interval(mean, *interval_of_proportion(float(shares.sum()), len(shares)))
 
 
-def _bands(runs: Floats, simulated_share: float) -> Bands:
+def _bands(runs: Floats, simulated_share: float, has_inputs: bool) -> Bands:
     """Return the bands of a candidate's runs of shape (samples, seeds): unknown inputs and luck.
 
     Notes
     -----
-    Law of total variance: var T = var E[T | inputs] + E var[T | inputs]. A mean over S seeds keeps
-    1 / S of the luck, so its spread over samples is shrunk accordingly. With one seed, luck is
-    unknown (NaN), and the band of the inputs includes it. A run that simulates a share of the job
-    has fewer failures, so its luck is larger than the job's by 1 / sqrt(share).
+    Law of total variance of the logarithm of the time T: var T = var E[T | inputs] + E var[T |
+    inputs]. A mean over S seeds keeps 1 / S of the luck, so its spread over samples is shrunk
+    accordingly. A run that simulates a share of the job has fewer failures, so its luck is larger
+    than the job's by 1 / sqrt(share). With one seed, all of the spread counts as that of the
+    inputs. Logarithms keep bands positive, and no end is beyond the simulated runs.
     """
-    seeds = runs.shape[1]
-    means = runs.mean(axis=1)
-    mean = float(means.mean())
-    low, high = np.quantile(runs, BAND)
-    whole, shrinking, share, luck = float(means.var()), 1.0, 1.0, (np.nan, np.nan)
-    if seeds > 1:
-        within = float(runs.var(axis=1, ddof=1).mean())
+    seeds, logs = runs.shape[1], np.log(runs)
+    expected, rests = logs.mean(axis=1, keepdims=True), np.zeros((1, 1))
+    share = float(has_inputs)
+    if not has_inputs:
+        rests = (logs - logs.mean()) * sqrt(simulated_share)
+        expected = np.full((1, 1), logs.mean())
+    elif seeds > 1:
+        whole, within = float(expected.var()), float(logs.var(axis=1, ddof=1).mean())
         between = max(0.0, whole - within / seeds)
         shrinking = sqrt(between / whole) if whole > 0 else 0.0
         within *= simulated_share
         share = between / (between + within) if between + within > 0 else 1.0
-        rests = (runs - means[:, None]) * sqrt(simulated_share * seeds / (seeds - 1))
-        luck = _pair(np.quantile(rests, BAND))
-        expected = mean + shrinking * (means[:, None] - mean)
-        low, high = np.quantile(expected + rests, BAND)
-    parameters = _pair(mean + shrinking * (np.quantile(means, BAND) - mean))
-    return Bands(mean, float(low), float(high), parameters, luck, share)
+        rests = (logs - expected) * sqrt(simulated_share * seeds / (seeds - 1))
+        expected = logs.mean() + shrinking * (expected - logs.mean())
+    low, high = np.clip(np.exp(np.quantile(expected + rests, BAND)), runs.min(), runs.max())
+    return Bands(float(runs.mean()), float(low), float(high), share)
 
 
-def _pair(two: Floats) -> tuple[float, float]:
-    return float(two[0]), float(two[1])
-
-
-def _is_tied(row: Floats, first: Floats) -> bool:
+def is_tied(row: Floats, first: Floats) -> bool:
     """Return whether samples do not separate costs from the first's: both of shape (samples,).
 
     They tie if the difference is at most `INDIFFERENCE` of the first's expected cost. They also tie
@@ -210,16 +204,3 @@ def _fitted(unit: Floats, values: Floats, at: Floats) -> Floats:
 
 def _basis(unit: Floats) -> Floats:
     return np.asarray(legendre.legvander(2.0 * unit - 1.0, _DEGREE), dtype=float)
-
-
-def leads_over_input(costs: SimulatedCosts, place: int, quantiles: Floats) -> Floats:
-    """Return the advised candidate's lead over its closest rival, given one input's quantile.
-
-    The lead is in seconds, and negative if a rival is better. `place` is the index of the input in
-    the design. There are at least two candidates.
-    """
-    means = _expected_costs(costs)
-    advised = int(means.mean(axis=1).argmin())
-    given = _fitted(costs.design.unit[:, place], means.T, quantiles)
-    lead: Floats = np.delete(given, advised, axis=1).min(axis=1) - given[:, advised]
-    return lead

@@ -65,13 +65,12 @@ class SimulatedCosts:
     costs: Floats
     # Share of the job that a run simulates. Its luck is that of a shorter job.
     simulated_share: float = 1.0
-    # The time to train at which a run is stopped, in seconds. A run that has not finished by then
-    # has this cost, which is a lower bound.
+    # The cap, in seconds: the cost of a run that has not ended by then, or never does.
     cap_s: float = inf
 
     @property
-    def stopped(self) -> NDArray[np.bool_]:
-        """Whether each run was stopped at the cap: the shape of `costs`."""
+    def capped(self) -> NDArray[np.bool_]:
+        """Whether each run counts as the cap: the shape of `costs`."""
         return self.costs >= self.cap_s
 
     def __post_init__(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
-from statistics import fmean, pstdev
 from typing import Any
 
 import numpy as np
@@ -175,50 +174,3 @@ def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Inte
         return Interval(mean, nan, nan)
     half = float(half_width(float(np.std(values, ddof=1)), len(values), confidence))
     return Interval(mean, mean - half, mean + half)
-
-
-def paired_change(
-    ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE
-) -> Interval:
-    """Return the relative difference of ours from theirs, paired by their common seeds.
-
-    Differences are taken seed by seed and divided by the mean of theirs, so effects that a seed
-    has on both cancel. An infinite value makes the mean infinite, without an interval.
-
-    Values are positive and in the order of their seeds; one side may have fewer.
-    """
-    shared = min(len(ours), len(theirs))
-    ours, theirs = ours[:shared], theirs[:shared]
-    with np.errstate(invalid="ignore"):
-        differences = np.asarray(ours) - np.asarray(theirs)
-    scale = float(np.mean(theirs))
-    if not isfinite(scale):
-        return Interval(nan if not isfinite(float(np.mean(ours))) else -1.0, nan, nan)
-    return interval_of((differences / scale).tolist(), confidence)
-
-
-def factors_to_all_seeds(values: Sequence[Sequence[float]]) -> list[float]:
-    """Return for each candidate a factor on its values, so that all cover the same seeds.
-
-    A candidate that was decided early has fewer seeds, perhaps easier ones. The reference has all
-    seeds, finite values and the least mean. The factor is the reference's mean over all seeds
-    divided by that over the fewer seeds. It is nearer to 1 if the candidate's values vary less than
-    the reference's: a scheme that hardly depends on the seed keeps its time.
-    """
-    finished = [one for one in values if all(map(isfinite, one))]
-    most = max(map(len, finished), default=0)
-    reference = min((one for one in finished if len(one) == most), key=fmean, default=None)
-    if reference is None:
-        return [1.0] * len(values)
-    return [_factor(one, reference) for one in values]
-
-
-def _factor(values: Sequence[float], reference: Sequence[float]) -> float:
-    """Return the factor for one candidate, relative to the reference with all seeds."""
-    shared = reference[: len(values)]
-    whole = fmean(reference) / fmean(shared)
-    spread = pstdev(shared) / fmean(shared)
-    if len(values) < 2 or spread == 0.0 or not all(map(isfinite, values)):
-        return whole
-    felt = min(1.0, pstdev(values) / fmean(values) / spread)
-    return 1.0 + felt * (whole - 1.0)

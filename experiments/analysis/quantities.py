@@ -194,6 +194,16 @@ _AXES = {
     "times.restart_s": ("restart duration", "restart"),
     "times.shrink_s": ("time to shrink", "shrink"),
     "platform.file": ("platform", ""),
+    "recovery.detect_s": ("time to detect a failure", ""),
+    "recovery.diagnose_s": ("time to diagnose a failure", ""),
+    "recovery.requeue_s": ("time in the queue for machines", ""),
+    "recovery.reschedule_s": ("time to reschedule", ""),
+    "recovery.standby_s": ("time to start a standby", ""),
+    "recovery.launch_s": ("time to launch the job", ""),
+    "recovery.communicator_s": ("time to make communicators", ""),
+    "recovery.time_factor": ("factor on all recovery times", ""),
+    "rejoin.repair_s": ("time to repair a machine", ""),
+    "protection.launch_s": ("time to launch after a restart from memory", ""),
     "wall_s": ("real time of the run", ""),
 }
 _SHARES = ("available_domains", "completed_fraction")

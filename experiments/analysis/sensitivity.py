@@ -1,88 +1,106 @@
-"""Uncertain inputs that decide between the advised candidate and its rivals."""
+"""By how much each uncertain input moves the lead of the advised candidate, and where it turns.
+
+An input moves from one end of its prior to the other; all others stay uncertain. The emulator of
+the candidates gives the expected times, so that text, figure and sliders agree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from faultline.experiments.analysis.decision import BAND
 from faultline.experiments.analysis.design import Floats
-from faultline.experiments.analysis.emulator import Emulator
-from faultline.simulator.failures.random_streams import Purpose, stream
-from SALib.analyze import sobol as sobol_analysis
-from SALib.sample import sobol as sobol_sample
+from faultline.experiments.analysis.input_scales import InputScale
+from numpy.typing import NDArray
 
-_BASE_SAMPLES = 512
+if TYPE_CHECKING:
+    from faultline.experiments.analysis.emulator import Emulator
 
+STOPS = 41
+"""Values of an input at which expected times are compared: the positions of a slider."""
 
-@dataclass(frozen=True, slots=True)
-class InputEffect:
-    """The effect of one input on a quantity."""
-
-    name: str  # The input.
-    # Total-effect index: share of the variance that remains if all other inputs are known.
-    total: float
-    error: float  # Half the 95 % interval of the index, over samples of the emulator.
+SAMPLES = 128
+"""Samples of the other inputs over which expected times are averaged, at most."""
 
 
-def total_effects(
-    names: Sequence[str],
-    function: Callable[[Floats], Floats],
-    bounds: Floats | None = None,
-    samples: int = _BASE_SAMPLES,
-    seed: int = 0,
-) -> list[InputEffect]:
-    """Return total-effect indices of a function of independent uniform inputs, largest first.
+@dataclass(frozen=True, slots=True, eq=False)
+class Swing:
+    """The effect of one input on the lead of the advised candidate over its closest rival.
 
-    Saltelli et al. 2010, *Variance based sensitivity analysis of model output*, as in SALib.
+    Attributes
+    ----------
+    name : str
+        The input.
+    stops : ndarray of float
+        Quantiles of the input, in ascending order.
+    leads_s : ndarray of float
+        Lead at these, in seconds; negative if a rival is expected sooner.
+    advised : ndarray of int
+        Place of the candidate that is expected soonest at these.
+    """
+
+    name: str
+    stops: Floats
+    leads_s: Floats
+    advised: NDArray[np.intp]
+
+    @property
+    def ends_s(self) -> tuple[float, float]:
+        """The lead at both ends of the input's 80 % range, in seconds."""
+        low, high = np.interp(BAND, self.stops, self.leads_s).tolist()
+        return low, high
+
+    @property
+    def size_s(self) -> float:
+        """How much the lead changes within the 80 % range, in seconds."""
+        inside = self.leads_s[(self.stops >= BAND[0]) & (self.stops <= BAND[1])]
+        return float(np.ptp([*inside, *self.ends_s]))
+
+    def turns_text(self, candidates: Sequence[str], scale: InputScale) -> str:
+        """Return the advice by values: ``below 8.8 min A, above B``; empty if it never turns."""
+        turns = self.turns()
+        if not turns:
+            return ""
+        texts = [f"below {scale.text(at)} {candidates[below]}" for at, below, _ in turns]
+        return ", ".join([*texts, f"above {candidates[turns[-1][2]]}"])
+
+    def turns(self) -> list[tuple[float, int, int]]:
+        """Return where the advice turns: quantile, place of the candidate below and above it."""
+        found = np.flatnonzero(self.advised[1:] != self.advised[:-1])
+        return [
+            (
+                float(self.stops[at : at + 2].mean()),
+                int(self.advised[at]),
+                int(self.advised[at + 1]),
+            )
+            for at in found
+        ]
+
+
+def swings(emulator: Emulator, first: str) -> list[Swing]:
+    """Return the swing of each input, the largest first.
 
     Parameters
     ----------
-    names
-        The inputs.
-    function
-        Maps inputs of shape (points, inputs) to values of shape (points,).
-    bounds
-        Least and greatest value of each input: shape (2, inputs); 0 and 1 by default.
-    samples
-        Base samples, a power of 2; each costs one evaluation per input, and one more.
-    seed
-        Seed of the scrambled sequence and of the intervals.
-    """
-    ranges = np.array([[0.0] * len(names), [1.0] * len(names)]) if bounds is None else bounds
-    problem = {"num_vars": len(names), "names": list(names), "bounds": ranges.T.tolist()}
-    number = int(stream(seed, Purpose.SENSITIVITY_SAMPLES).integers(2**31))
-    points = sobol_sample.sample(problem, samples, calc_second_order=False, seed=number)
-    # Rounding of SALib's scaling may leave the bounds by the last bit.
-    values = function(np.clip(points, *ranges))
-    if np.ptp(values) == 0.0:
-        return [InputEffect(name, 0.0, 0.0) for name in names]
-    found = sobol_analysis.analyze(problem, values, calc_second_order=False, seed=number)
-    effects = [
-        InputEffect(name, max(0.0, float(total)), float(error))
-        for name, total, error in zip(names, found["ST"], found["ST_conf"], strict=True)
-    ]
-    return sorted(effects, key=lambda one: -one.total)
-
-
-def decisive_effects(emulator: Emulator, first: str, seed: int = 0) -> dict[str, list[InputEffect]]:
-    """Return the effects of inputs on the decision between a candidate and each rival.
-
-    The quantity is the difference of logarithmic expected times, evaluated by the emulator of all
-    candidates, from the advised candidate, `first`.
+    emulator : Emulator
+        Of at least two candidates.
+    first : str
+        The advised one.
     """
     place = emulator.candidates.index(first)
+    found = [_swing(emulator, column, place) for column in range(len(emulator.names))]
+    return sorted(found, key=lambda one: -one.size_s)
 
-    def difference_from(rival: int) -> Callable[[Floats], Floats]:
-        def difference(unit: Floats) -> Floats:
-            logs = emulator.log_times(unit)
-            lead: Floats = logs[rival] - logs[place]
-            return lead
 
-        return difference
-
-    return {
-        name: total_effects(emulator.names, difference_from(rival), emulator.range, seed=seed)
-        for rival, name in enumerate(emulator.candidates)
-        if rival != place
-    }
+def _swing(emulator: Emulator, column: int, first: int) -> Swing:
+    low, high = emulator.range[:, column].tolist()
+    stops, others = np.linspace(low, high, STOPS), emulator.unit[:SAMPLES]
+    points = np.tile(others, (STOPS, 1))
+    points[:, column] = stops.repeat(len(others))
+    logs = emulator.log_times(points).reshape(len(emulator.candidates), STOPS, len(others))
+    times_s = np.exp(logs).mean(axis=2)
+    leads_s = np.delete(times_s, first, axis=0).min(axis=0) - times_s[first]
+    return Swing(emulator.names[column], stops, leads_s, times_s.argmin(axis=0))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.commands.output import (
     PAGES,
     check_ending,
@@ -19,32 +21,25 @@ from faultline.experiments.commands.output import (
     write_output,
 )
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.planner.advice import advise, plan_data
+from faultline.experiments.planner.answer import (
+    DECIDING_WORLDS,
+    QUICK_WORLDS,
+    WORLDS,
+    Answer,
+    Effort,
+    answer_plan,
+)
+from faultline.experiments.planner.answer_data import answer_data, answer_page_of
 from faultline.experiments.planner.comparison import (
     comparison_texts,
     print_comparison,
     summary_of,
 )
 from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
-from faultline.experiments.planner.over_priors import (
-    QUICK_SAMPLES,
-    SAMPLES,
-    OverPriors,
-    simulate_over_priors,
-)
-from faultline.experiments.planner.over_priors_printing import (
-    over_priors_data,
-    over_priors_page,
-    print_over_priors,
-)
-from faultline.experiments.planner.plan import RankedPlan, make_plan
-from faultline.experiments.planner.printing import print_plan
-from faultline.experiments.planner.search import (
-    Optimised,
-    check_searchable,
-    optimise_schemes,
-)
-from faultline.experiments.planner.situation import Situation, read_situation
+from faultline.experiments.planner.printing import print_answer
+from faultline.experiments.planner.sentences import answer_sentences, find_swings
+from faultline.experiments.planner.simulation import OnDone
+from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
 from faultline.experiments.streams import print_text
@@ -65,96 +60,69 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.nodes is not None:
         return _split(arguments)
     price = next(iter(prices), None)
-
-    def print_first(plan: RankedPlan, optimised: list[Optimised]) -> None:
-        """Print the answer at the scenario's values, before the long part over the priors."""
-        if not arguments.json:
-            print_plan(Screen(), plan, advise(plan), optimised, price, all_lines=arguments.all)
-            sys.stdout.flush()
-
-    plan, optimised, over = _planned(names[0], arguments, print_first)
+    answer, swings = _planned(names[0], arguments)
     if arguments.json:
-        print_json(_data(plan, optimised, over, price))
-    elif over is not None:
-        print_over_priors(Screen(), over)
+        print_json(answer_data(answer, swings, price))
+    else:
+        print_answer(Screen(), answer, swings, price, explain=arguments.explain)
     if arguments.page is not None:
-        _write_page(plan, over, price, arguments)
-    return 0 if plan.lines else 1
+        _write_page(answer, swings, price, arguments)
+    return 0 if answer.finishes else 1
 
 
 _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
 
 
-def _planned(
-    name: str,
-    arguments: argparse.Namespace,
-    on_plan: Callable[[RankedPlan, list[Optimised]], None] | None = None,
-) -> tuple[RankedPlan, list[Optimised], OverPriors | None]:
-    """Return the plan of a scenario, the results of a search, and the plan over the priors.
-
-    `on_plan` is called with the first two before the third begins.
-    """
-    situation = read_situation(
-        name,
-        arguments.settings,
-        arguments.gpus,
-        mtbf_s=arguments.mtbf,
-        restart_s=arguments.restart,
-    )
-    if arguments.optimise:
-        check_searchable(situation)
+def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swing]]:
+    """Return the answer to a scenario, and the effects of its inputs."""
     of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
-    samples, over = _samples(arguments), None
-    with workers_kept():
-        plan, optimised = _at_the_values(situation, arguments, of_several)
-        if on_plan is not None:
-            on_plan(plan, optimised)
-        if samples:
-            with progress_of(*_COLUMNS) as progress:
-                task = progress.add_task(f"{of_several}simulating over the priors", total=None)
-                over = simulate_over_priors(plan, samples, partial(progress.advance, task))
-    return plan, optimised, over
+    with _simulating(f"{of_several}closed forms") as (show, on_done), workers_kept():
+        situation = read_situation(
+            name,
+            arguments.settings,
+            arguments.gpus,
+            mtbf_s=arguments.mtbf,
+            restart_s=arguments.restart,
+        )
+
+        def on_answer(answer: Answer) -> None:
+            advice = answer_sentences(answer)[0].split(": ", 2)
+            show(f"{of_several}{answer.worlds} worlds. {' '.join(advice[:2])}")
+
+        answer = answer_plan(
+            situation,
+            arguments.schemes,
+            arguments.protections,
+            _effort(arguments),
+            at_values=arguments.at_values,
+            on_answer=on_answer,
+            on_done=on_done,
+        )
+        return answer, find_swings(answer)
 
 
-def _at_the_values(
-    situation: Situation, arguments: argparse.Namespace, of_several: str
-) -> tuple[RankedPlan, list[Optimised]]:
-    """Return the plan at the scenario's values, and the results of a search."""
+def _effort(arguments: argparse.Namespace) -> Effort:
+    worlds = arguments.worlds or (QUICK_WORLDS if arguments.quick else WORLDS)
+    return Effort(worlds, arguments.within, arguments.steps, arguments.seed)
+
+
+@contextmanager
+def _simulating(text: str) -> Iterator[tuple[Any, OnDone]]:
+    """Show what is done and the number of runs; yield functions to change the text, and per run."""
     with progress_of(*_COLUMNS) as progress:
-        task = progress.add_task(f"{of_several}closed forms", total=None)
+        task = progress.add_task(text, total=None)
+        shown = text
 
-        def on_chosen(choices: int) -> None:
-            # The first job may take minutes: it measures steps on the platform.
-            text = f"{of_several}simulating the first of {choices:,} choices"
-            progress.update(task, description=text)
+        def show(changed: str) -> None:
+            nonlocal shown
+            shown = changed
 
         def on_done() -> None:
             progress.advance(task)
             done = int(progress.tasks[task].completed)
-            text = f"{of_several}verifying: {done:,} jobs simulated"
-            progress.update(task, description=text)
+            progress.update(task, description=f"{shown} ({done:,} runs)")
 
-        plan = make_plan(
-            situation,
-            arguments.schemes,
-            arguments.protections,
-            range(arguments.seeds),
-            arguments.verify,
-            arguments.steps,
-            on_done,
-            on_chosen,
-        )
-        optimised = []
-        if arguments.optimise:
-            optimised = optimise_schemes(plan, arguments.steps, on_done)
-    return plan, optimised
-
-
-def _data(
-    plan: RankedPlan, optimised: list[Optimised], over: OverPriors | None, price: float | None
-) -> dict[str, Any]:
-    data = plan_data(plan, advise(plan), optimised, price)
-    return data if over is None else {**data, "over_priors": over_priors_data(over)}
+        yield show, on_done
 
 
 def _check_for_several(arguments: argparse.Namespace) -> None:
@@ -162,8 +130,7 @@ def _check_for_several(arguments: argparse.Namespace) -> None:
     alone = {
         "--page": arguments.page is not None,
         "--nodes": arguments.nodes is not None,
-        "--optimise": arguments.optimise,
-        "--all": arguments.all,
+        "--explain": arguments.explain,
     }
     for option, is_stated in alone.items():
         if is_stated:
@@ -181,20 +148,19 @@ def _compare(arguments: argparse.Namespace) -> int:
     each_price = prices if len(prices) == len(names) else [next(iter(prices), None)] * len(names)
     planned = [_planned(name, arguments) for name in names]
     summaries = [
-        summary_of(plan, over, price)
-        for (plan, _, over), price in zip(planned, each_price, strict=True)
+        summary_of(answer, price) for (answer, _), price in zip(planned, each_price, strict=True)
     ]
     if arguments.json:
         plans = [
-            {"summary": asdict(summary), **_data(*results, price)}
-            for results, summary, price in zip(planned, summaries, each_price, strict=True)
+            {"summary": asdict(summary), **answer_data(answer, swings, price)}
+            for (answer, swings), summary, price in zip(planned, summaries, each_price, strict=True)
         ]
         print_json({"plans": plans, "sentences": comparison_texts(summaries)})
     else:
-        for name, (plan, *_) in zip(names, planned, strict=True):
-            print_text(f"{name}: {advise(plan).sentence}")
+        for name, (answer, swings) in zip(names, planned, strict=True):
+            print_text(f"{name}: {answer_sentences(answer, swings)[0]}")
         print_comparison(Screen(), summaries)
-    return 0 if all(plan.lines for plan, *_ in planned) else 1
+    return 0 if all(answer.finishes for answer, _ in planned) else 1
 
 
 def _split(arguments: argparse.Namespace) -> int:
@@ -207,7 +173,7 @@ def _split(arguments: argparse.Namespace) -> int:
             arguments.nodes,
             arguments.schemes,
             arguments.protections,
-            range(arguments.seeds),
+            range(3),
             arguments.steps,
             arguments.mtbf,
             arguments.restart,
@@ -221,23 +187,16 @@ def _split(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _samples(arguments: argparse.Namespace) -> int:
-    """Return the number of samples of the priors; 0 leaves the priors out."""
-    if arguments.priors is not None:
-        return int(arguments.priors)
-    if arguments.verify == 0:
-        return 0
-    return QUICK_SAMPLES if arguments.quick else SAMPLES
-
-
 def _write_page(
-    plan: RankedPlan, over: OverPriors | None, price: float | None, arguments: argparse.Namespace
+    answer: Answer, swings: list[Swing], price: float | None, arguments: argparse.Namespace
 ) -> None:
-    if over is None:
+    if not answer.finishes:
+        raise UserError(f"--page {arguments.page}: no scheme finishes the job, so there is none")
+    if answer.worlds < DECIDING_WORLDS:
         raise UserError(
-            f"--page {arguments.page}: no choice finishes the job at the values of the scenario, "
-            "so that there is nothing to compare over the priors"
+            f"--page {arguments.page}: {answer.worlds} worlds are too few for its figures; use at "
+            f"least {DECIDING_WORLDS}, and a longer --within if it is stated"
         )
-    page = over_priors_page(plan, over, shlex.join(("faultline", *sys.argv[1:])), price)
+    page = answer_page_of(answer, swings, shlex.join(("faultline", *sys.argv[1:])), price)
     write_output("--page", arguments.page, page)
     print_text(str(arguments.page), as_message=arguments.json)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.decision import BAND, leads_over_input
-from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
+from faultline.experiments.analysis.decision import BAND
+from faultline.experiments.analysis.design import Design
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.experiments.analysis.quantities import number_text, time_unit
+from faultline.experiments.analysis.input_scales import InputScale
+from faultline.experiments.analysis.quantities import time_unit
+from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.figures.regions import MapAxes, choice_legend, draw_choices
 from faultline.experiments.figures.style import (
@@ -30,59 +31,26 @@ _OTHERS = 64  # Samples of the other inputs per cell.
 _LOW, _HIGH = OKABE_ITO[5], OKABE_ITO[1]
 
 
-@dataclass(frozen=True, slots=True)
-class InputScale:
-    """How an input of a design is written."""
-
-    label: str  # With its unit.
-    unit: Floats  # Quantiles in ascending order.
-    values: Floats  # Values at these quantiles.
-
-    def value(self, unit: float) -> float:
-        """Return the input's value at a quantile of its prior."""
-        return float(np.interp(unit, self.unit, self.values))
-
-    def text(self, unit: float) -> str:
-        """Return the value at a quantile as people write it."""
-        return number_text(self.value(unit), 3)
-
-
-def scales_of(design: Design, labels: Mapping[str, str]) -> dict[str, InputScale]:
-    """Return the scale of each input of a design."""
-    orders = design.unit.argsort(axis=0)
-    return {
-        name: InputScale(
-            labels[name],
-            design.unit[orders[:, place], place],
-            design.values[orders[:, place], place],
-        )
-        for place, name in enumerate(design.names)
-    }
-
-
-def draw_tornado(costs: SimulatedCosts, scales: Mapping[str, InputScale], first: str) -> Figure:
+def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], first: str) -> Figure:
     """Draw the advised candidate's lead over its closest rival at both ends of each input.
 
     Parameters
     ----------
-    costs : SimulatedCosts
-        Of at least two candidates.
+    swings : sequence of Swing
+        The effect of each input, the largest first.
     scales : mapping of str to InputScale
         By names of inputs.
     first : str
         The advised candidate.
     """
-    names = costs.design.names
-    leads = np.array(
-        [leads_over_input(costs, place, np.array(BAND)) for place in range(len(names))]
-    )
-    order = np.ptp(leads, axis=1).argsort()[::-1][:_MOST_BARS]
-    unit = time_unit(np.abs(leads[order]).ravel())
+    shown = swings[:_MOST_BARS]
+    leads = np.array([one.ends_s for one in shown])
+    unit = time_unit(np.abs(leads).ravel())
     with figure_style():
-        figure, axis = plt.subplots(figsize=(8.0, 1.5 + 0.42 * len(order)))
-        middle = leads.mean(axis=1).mean() / unit.seconds
-        for row, place in enumerate(order):
-            scale, ends = scales[names[place]], leads[place] / unit.seconds
+        figure, axis = plt.subplots(figsize=(8.0, 1.5 + 0.42 * len(shown)))
+        middle = float(np.mean([one.leads_s.mean() for one in shown])) / unit.seconds
+        for row, swing in enumerate(shown):
+            scale, ends = scales[swing.name], leads[row] / unit.seconds
             for end, colour, quantile in zip(ends, (_LOW, _HIGH), BAND, strict=True):
                 axis.barh(row, end - middle, left=middle, color=colour, height=0.6)
                 # The greater of both is written right of both bars, however small its own.
@@ -92,7 +60,7 @@ def draw_tornado(costs: SimulatedCosts, scales: Mapping[str, InputScale], first:
                     xytext=(4 if right else -4, 0), textcoords="offset points", fontsize=8,
                     va="center", ha="left" if right else "right",
                 )  # fmt: skip
-        name_rows(axis, range(len(order)), [scales[names[place]].label for place in order])
+        name_rows(axis, range(len(shown)), [scales[one.name].label for one in shown])
         axis.margins(x=0.12)
         axis.axvline(0.0, color="#111111", linewidth=1.2)
         axis.set_xlabel(f"lead over the closest rival ({unit.name})")
@@ -176,7 +144,7 @@ def _ticks(scale: InputScale) -> dict[float, str]:
     reach = np.log(scale.values[-1] / scale.values[0])
     for value in (scale.value(unit) for unit in (0.001, 0.1, 0.5, 0.9, 0.999)):
         if all(abs(np.log(value / other)) > 0.08 * reach for other in found):
-            found[value] = number_text(value, 3)
+            found[value] = scale.value_text(value)
     return found
 
 

@@ -273,13 +273,14 @@ def plan(
     restart_s: float | str | None = None,
     schemes: Sequence[str] | None = None,
     protections: Sequence[str] | None = None,
-    seeds: int = 3,
-    verify: int = 3,
+    at_values: bool = False,
+    worlds: int = 64,
+    seed: int = 0,
     steps: int | None = None,
     price_per_gpu_hour: float | None = None,
     **changes: object,
 ) -> Plan:
-    """Recommend a scheme: the best settings by closed forms, verified by simulation.
+    """Recommend a scheme with its set-up, by simulation in worlds of uncertain inputs.
 
     Parameters
     ----------
@@ -292,19 +293,19 @@ def plan(
         unit as in ``"5min"``.
     schemes, protections : sequence of str, optional
         Candidates; by default all for which the scenario has enough data.
-    seeds, verify, steps : int
-        Seeds of a verification, choices to verify (0: closed forms alone), steps of a simulated
-        job.
+    at_values : bool
+        Whether the values of the scenario are exact; by default inputs are drawn from priors.
+    worlds, seed, steps : int
+        Most worlds, their seed, and steps of a simulated job.
     price_per_gpu_hour : float, optional
         Price in any currency, for a column of costs.
     **changes
         Values of the scenario, as ``failures__clock="from-detection"``.
     """
-    from faultline.experiments.planner.advice import advise
-    from faultline.experiments.planner.plan import make_plan
+    from faultline.experiments.planner.answer import Effort, answer_plan
     from faultline.experiments.planner.situation import read_situation
 
-    seeds, verify = whole("seeds", seeds, 1), whole("verify", verify)
+    worlds, seed = whole("worlds", worlds, 4), whole("seed", seed)
     steps = None if steps is None else whole("steps", steps, 1)
     # JSON's values are valid TOML.
     settings = [
@@ -318,8 +319,9 @@ def plan(
         _seconds("mtbf_s", mtbf_s),
         _seconds("restart_s", restart_s),
     )
-    planned = make_plan(situation, schemes, protections, range(seeds), verify, steps)
-    return Plan(planned, advise(planned), price_per_gpu_hour)
+    effort = Effort(worlds, steps=steps, seed=seed)
+    answer = answer_plan(situation, schemes, protections, effort, at_values=at_values)
+    return Plan(answer, price_per_gpu_hour)
 
 
 class Job:

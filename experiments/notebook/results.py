@@ -14,8 +14,7 @@ from faultline.experiments.analysis.printing import summary_rows, summary_title
 if TYPE_CHECKING:
     import pandas as pd
     from faultline.experiments.analysis.comparison import ComparisonReport
-    from faultline.experiments.planner.advice import Advice
-    from faultline.experiments.planner.plan import RankedPlan as Planned
+    from faultline.experiments.planner.answer import Answer
     from faultline.simulator.accounting.timeline import Event
     from matplotlib.figure import Figure
     from rich.table import Table
@@ -59,46 +58,48 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Plan:
-    """A recommended scheme with its redundancy and interval, and the confidence in it.
+    """A recommended scheme with its redundancy and interval, and how sure that is.
 
     Attributes
     ----------
-    planned : faultline.experiments.planner.plan.RankedPlan
-        All choices with their results.
-    advice : Advice
-        The recommendation.
+    answer : faultline.experiments.planner.answer.Answer
+        All schemes with their times in each world.
     price_per_gpu_hour : float or None
         Price in any currency.
     """
 
-    planned: Planned
-    advice: Advice
+    answer: Answer
     price_per_gpu_hour: float | None = None
 
     @property
     def sentence(self) -> str:
         """The advice in words, or the reason why there is none."""
-        return self.advice.sentence
+        from faultline.experiments.planner.sentences import answer_sentences
+
+        return answer_sentences(self.answer)[0]
 
     @property
     def scheme(self) -> str | None:
         """The recommended scheme; None if there is none."""
-        return None if self.advice.taken is None else self.advice.taken.choice.scheme
+        return self.answer.rows[0].choice.scheme if self.answer.finishes else None
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row per choice: scheme, protection, redundancy, intervals, days, GPU-hours, goodput."""
+        """A row per scheme: protection, redundancy, intervals, days, probabilities, GPU-hours."""
         import pandas as pd
-        from faultline.experiments.planner.advice import plan_data
+        from faultline.experiments.planner.answer_data import answer_data
 
-        frame = pd.json_normalize(plan_data(self.planned, self.advice)["choices"])
-        return frame.rename(columns=lambda name: name.removeprefix("simulated."))
+        return pd.json_normalize(answer_data(self.answer)["schemes"])
 
     def __repr__(self) -> str:
-        from faultline.experiments.planner.printing import choices_table, job_texts
+        from faultline.experiments.planner.printing import print_answer
+        from faultline.experiments.planner.sentences import find_swings
+        from rich.console import Console
 
-        choices = choices_table(self.planned, self.price_per_gpu_hour)
-        return "\n".join((*job_texts(self.planned), _text([choices]), self.sentence))
+        console = Console(file=StringIO(), width=200)
+        with console.capture() as printed:
+            print_answer(console, self.answer, find_swings(self.answer), self.price_per_gpu_hour)
+        return printed.get().rstrip()
 
 
 @dataclass(frozen=True)

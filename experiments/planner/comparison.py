@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.model_numbers import tokens_of_step
-from faultline.experiments.planner.advice import pair_name
-from faultline.experiments.planner.over_priors import OverPriors
-from faultline.experiments.planner.plan import RankedPlan
+from faultline.experiments.planner.answer import Answer
+from faultline.experiments.planner.choice_texts import pair_name
 from faultline.experiments.planner.situation import DAY_S
 from rich.box import SIMPLE
 from rich.console import Console
@@ -27,12 +25,11 @@ class Summary:
     gpus : int
         GPUs that are paid for.
     scheme : str or None
-        The scheme of the least expected regret, or without samples of the priors the soonest; None
-        if no scheme finishes.
+        The advised scheme; None if none finishes.
     days : float or None
         Expected time to train.
     band_days : tuple of float or None
-        80 % band of one run, from the samples of the priors.
+        80 % band of one run.
     gpu_hours : float or None
         GPU-hours in that time.
     cost : float or None
@@ -40,7 +37,7 @@ class Summary:
     tokens : float or None
         Tokens of the whole training; None without a named model.
     is_least : bool
-        Whether days, GPU-hours and cost are lower bounds, because runs were stopped.
+        Whether days, GPU-hours and cost are lower bounds, because runs count at the cap.
     """
 
     scenario: str
@@ -54,44 +51,28 @@ class Summary:
     is_least: bool = False
 
 
-def summary_of(
-    plan: RankedPlan, over: OverPriors | None, price_per_gpu_hour: float | None
-) -> Summary:
-    """Return the answer of a plan: over the priors where these were simulated."""
-    situation = plan.situation
+def summary_of(answer: Answer, price_per_gpu_hour: float | None) -> Summary:
+    """Return the answer to one scenario as a row."""
+    situation = answer.situation
     scenario = situation.scenario
     job, model = scenario.job, scenario.model
-    scheme, days, band, is_least = _answer(plan, over)
-    hours = None if days is None else situation.gpu_hours(days * DAY_S / situation.ideal_s)
-    price = price_per_gpu_hour
+    tokens = None if model.name == "stated" else job.steps * tokens_of_step(job.groups, model)
+    if not answer.finishes:
+        return Summary(scenario.name, situation.gpus, None, None, None, None, None, tokens)
+    first, price = answer.rows[0], price_per_gpu_hour
+    bands = first.judgement.bands
+    hours = situation.gpu_hours(bands.mean / situation.ideal_s)
     return Summary(
         scenario.name,
         situation.gpus,
-        scheme,
-        days,
-        band,
+        pair_name(first.choice.scheme, first.choice.protection),
+        bands.mean / DAY_S,
+        (bands.low / DAY_S, bands.high / DAY_S),
         hours,
-        None if hours is None or price is None else hours * price,
-        None if model.name == "stated" else job.steps * tokens_of_step(job.groups, model),
-        is_least,
+        None if price is None else hours * price,
+        tokens,
+        first.judgement.capped > 0.0,
     )
-
-
-def _answer(
-    plan: RankedPlan, over: OverPriors | None
-) -> tuple[str | None, float | None, tuple[float, float] | None, bool]:
-    """Return the scheme, its days with an 80 % band, and whether these are lower bounds."""
-    if over is not None:
-        first = judge(over.costs)[0]
-        choice = over.choices[over.costs.candidates.index(first.candidate)]
-        band = first.bands.low / DAY_S, first.bands.high / DAY_S
-        name = pair_name(choice.scheme, choice.protection)
-        return name, first.bands.mean / DAY_S, band, first.stopped > 0.0
-    soonest = next((line for line in plan.lines if line.finished), None)
-    if soonest is None:
-        return None, None, None, False
-    name = pair_name(soonest.choice.scheme, soonest.choice.protection)
-    return name, plan.situation.days(soonest.ratio), None, False
 
 
 def print_comparison(console: Console, summaries: Sequence[Summary]) -> None:
@@ -138,7 +119,7 @@ def comparison_texts(summaries: Sequence[Summary]) -> list[str]:
         )
     elif bounds := [one.scenario for one in summaries if one.is_least]:
         texts.append(
-            f"Days of {', '.join(bounds)} are lower bounds, because runs were stopped: which "
+            f"Days of {', '.join(bounds)} are lower bounds, because runs did not end: which "
             "scenario is the soonest is open."
         )
     elif len(finished) > 1:

@@ -24,11 +24,11 @@ from faultline.experiments.job.failure_model import (
     mean_repair_s,
     mean_under_repair,
 )
-from faultline.experiments.planner.advice import choice_data, pair_name
-from faultline.experiments.planner.over_priors import leading_lines
-from faultline.experiments.planner.plan import make_plan
+from faultline.experiments.planner.answer import FIRST_WORLDS, Effort, answer_plan
+from faultline.experiments.planner.choice_texts import choice_data, pair_name
+from faultline.experiments.planner.simulation import run_points, simulated_steps
 from faultline.experiments.planner.situation import Situation, choices_like, read_situation
-from faultline.experiments.planner.verification import simulate_pairs, steps_needed
+from faultline.experiments.runs.point import Point
 from faultline.platforms.errors import PlatformError
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.plugins.registry import strategy_class
@@ -117,7 +117,7 @@ def split_fleet(
     seeds : sequence of int
         Seeds of the runs.
     steps : int, optional
-        Steps of a simulated job; by default enough for 1,000 failures.
+        Steps of a simulated job; by default enough for 100 failures.
     mtbf_s : float, optional
         Mean time between failures of a job on the whole fleet, in seconds.
     restart_s : float, optional
@@ -160,8 +160,9 @@ def split_fleet(
         (one for one, (_, standbys) in zip(situations, sizes, strict=True) if standbys >= enough),
         situations[-1],
     )
-    plan = make_plan(planned, schemes, protections, seeds, 1, steps, on_done)
-    leading = [lines[0].choice for lines in leading_lines(plan)[:MOST_SCHEMES]]
+    effort = Effort(FIRST_WORLDS, steps=steps)
+    answer = answer_plan(planned, schemes, protections, effort, at_values=True, on_done=on_done)
+    leading = [row.choice for row in answer.rows if row.judgement.capped < 1.0][:MOST_SCHEMES]
     if not leading:
         raise UserError(f"{name}: no scheme finishes the job on {machines:,} machines")
     choices = [_choices_at(situation, leading) for situation in situations]
@@ -234,10 +235,11 @@ def _simulated(
     """Return the outcome of each choice at each split."""
     flat = [choice for at_split in choices for choice in at_split]
     resolved_jobs = [choice.resolved for choice in flat]
-    length = steps or steps_needed(resolved_jobs[0])
+    length = steps or simulated_steps(resolved_jobs[0])
     limit_s = _GIVE_UP * length * whole.ideal_step_s
     pairs = [(place, seed) for place in range(len(flat)) for seed in seeds]
-    records = iter(simulate_pairs(resolved_jobs, pairs, length, limit_s, on_done))
+    short = [resolved.shortened(length, limit_s) for resolved in resolved_jobs]
+    records = iter(run_points([Point.of(short[place], seed) for place, seed in pairs], on_done))
     outcomes = []
     for at_split in choices:
         found = []

@@ -22,6 +22,7 @@ from faultline.experiments.job.durations import (
 )
 from faultline.experiments.job.failure_model import (
     failure_model,
+    mean_repair_s,
     stated_mtbf_s,
 )
 from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
@@ -72,6 +73,11 @@ class Situation:
         durations = self.durations
         failures = failure_model(self.scenario)
         return restart_with_repairs_s(self.scenario, durations, failures) + durations.load_s
+
+    @property
+    def repair_s(self) -> float:
+        """Mean time to repair a failed machine, in seconds."""
+        return mean_repair_s(self.scenario, failure_model(self.scenario))
 
     @property
     def ideal_step_s(self) -> float:

@@ -146,7 +146,7 @@ def on_screen(
     return text_table(
         (row.cells for row in rows),
         columns,
-        title=table.caption,
+        title=table.caption or None,
         title_style="italic",
         caption=left_out if len(rows) < len(table.rows) else table.note or None,
         box=SIMPLE_HEAD,

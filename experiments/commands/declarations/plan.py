@@ -7,12 +7,8 @@ from pathlib import Path
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
-_least_samples = shared.whole(": use 0, or a whole number from 16", 16)
-
-
-def _samples(text: str) -> int:
-    """Return a number of samples; 0 leaves the priors out."""
-    return 0 if text == "0" else _least_samples(text)
+_worlds = shared.whole(": use a whole number from 4", 4)
+_seed = shared.whole(": use a whole number from 0", 0)
 
 
 def _prices(text: str) -> list[float]:
@@ -26,9 +22,9 @@ def declare(commands: Commands) -> None:
         "plan",
         "recommend a scheme with its redundancy and checkpoint interval",
         "plan:execute",
-        description="Find the best redundancy and checkpoint interval of each scheme by closed "
-        "forms, verify the best by simulation, and recommend a scheme: at the values of the "
-        "scenario, and over the priors of inputs whose exact value is unknown.",
+        description="Simulate schemes in the same worlds: inputs that are not known exactly are "
+        "drawn from their priors (docs/uncertainty.md), and each world has failures of its own. "
+        "Recommend a scheme with its redundancy and checkpoint interval, and say how sure that is.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )
     plan.add_argument(
@@ -75,48 +71,41 @@ def declare(commands: Commands) -> None:
         help="candidate protections of the training state; default: all that fit the job",
     )
     method.add_argument(
-        "--seeds",
-        metavar="N",
-        type=shared.count,
-        default=3,
-        help="seeds of a verification; default 3, and more for choices that tie",
+        "--at-values",
+        action="store_true",
+        help="take the values of the scenario as exact, instead of drawing from priors",
     )
     method.add_argument(
-        "--verify",
+        "--worlds",
         metavar="N",
-        type=shared.whole(": use a whole number from 0", 0),
-        default=3,
-        help="least number of choices to verify; the best of each scheme and protection always "
-        "is; 0: closed forms alone; default 3",
+        type=_worlds,
+        help="most worlds; a plan ends earlier if the leader is decided; default 64",
+    )
+    method.add_argument("--quick", action="store_true", help="at most 16 worlds")
+    method.add_argument(
+        "--within",
+        metavar="TIME",
+        type=shared.duration,
+        help="real time after which no more worlds are begun, for example 60s; default: no limit",
     )
     method.add_argument(
         "--steps",
         metavar="N",
         type=shared.count,
-        help="steps of simulated jobs; default: enough for 1,000 failures, at most the whole job",
+        help="steps of simulated jobs; default: enough for 100 failures, at most the whole job",
     )
     method.add_argument(
-        "--priors",
+        "--seed",
         metavar="N",
-        type=_samples,
-        help="samples of the uncertain inputs at which the leading schemes are simulated, to "
-        "report how likely each is to be the best (docs/uncertainty.md); 0: none; default 64",
-    )
-    method.add_argument(
-        "--quick",
-        action="store_true",
-        help="16 samples, so that probabilities are known to about 20 %%, not 10",
-    )
-    method.add_argument(
-        "--optimise",
-        action="store_true",
-        help="also search for the best redundancy and interval by simulation",
+        type=_seed,
+        default=0,
+        help="seed of worlds and failures; default 0",
     )
 
     plan.add_argument(
-        "--all",
+        "--explain",
         action="store_true",
-        help="print a row for each choice, not only for the soonest of each scheme",
+        help="also print the job's times, the assumptions, and what the columns mean",
     )
     plan.add_argument(
         "--price",
@@ -132,18 +121,9 @@ def declare(commands: Commands) -> None:
         type=Path,
         help="write a page with the answer, its figures and sliders for the inputs (HTML)",
     )
+    plan.not_with("--worlds", "--quick")
     plan.not_with(
-        "--verify",
-        "--seeds",
-        "--steps",
-        "--optimise",
-        "--priors",
-        "--quick",
-        "--page",
-        values=("0",),
-    )
-    plan.not_with("--priors", "--page", values=("0",))
-    plan.not_with("--priors", "--quick")
-    plan.not_with("--nodes", "--gpus", "--priors", "--quick", "--page", "--optimise")
-    plan.not_with("--nodes", "--verify", "--all")
-    plan.not_with("--json", "--all")
+        "--nodes", "--gpus", "--quick", "--page", "--at-values", "--worlds", "--within", "--seed",
+        "--explain",
+    )  # fmt: skip
+    plan.not_with("--json", "--explain")

@@ -1,37 +1,14 @@
-"""Emulators and effect indices, beside functions whose values and indices are known."""
+"""Emulators, and how far inputs swing a lead, beside functions that are known."""
 
 from __future__ import annotations
 
-from math import pi
-
 import numpy as np
 import pytest
-from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator, OutOfDesignError
-from faultline.experiments.analysis.sensitivity import decisive_effects, total_effects
+from faultline.experiments.analysis.input_scales import scales_of
+from faultline.experiments.analysis.sensitivity import swings
 from scipy.stats import norm
-
-
-def ishigami(unit: np.ndarray) -> np.ndarray:
-    """Return sin x1 + 7 sin^2 x2 + 0.1 x3^4 sin x1 for x uniform in (-pi, pi)."""
-    x = pi * (2.0 * unit - 1.0)
-    return np.asarray(
-        np.sin(x[:, 0]) + 7.0 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0])
-    )
-
-
-def test_ishigamis_indices_are_the_analytic_ones() -> None:
-    """Ishigami & Homma 1990, with the analytic variances of Saltelli et al. 2000."""
-    first = 0.5 * (1.0 + 0.1 * pi**4 / 5.0) ** 2
-    second = 7.0**2 / 8.0
-    mixed = 0.1**2 * pi**8 * (1 / 18 - 1 / 50)
-    whole = first + second + mixed
-    exact = {"a": (first + mixed) / whole, "b": second / whole, "c": mixed / whole, "none": 0.0}
-    effects = {one.name: one for one in total_effects(tuple(exact), ishigami, samples=2048)}
-    for name, total in exact.items():
-        assert effects[name].total == pytest.approx(total, abs=2 * effects[name].error + 1e-9)
-        assert effects[name].error < 0.1
-    assert total_effects(("a", "b"), lambda unit: np.zeros(len(unit)))[0].total == 0.0
 
 
 def log_times(scores: np.ndarray) -> np.ndarray:
@@ -96,13 +73,36 @@ def test_the_exported_formula_predicts_the_same(emulator: Emulator) -> None:
         assert predicted == pytest.approx(emulator.log_times(unit)[place], abs=1e-3)
 
 
-def test_an_input_without_effect_has_no_index(emulator: Emulator) -> None:
-    (effects,) = decisive_effects(emulator, "first").values()
-    assert [one.name for one in effects[:2]] == ["restart", "rate"]
-    totals = {one.name: one.total for one in effects}
-    assert totals["none"] < 0.01
-    assert totals["own"] < 0.1
-    assert decisive_effects(emulator, "first")["second"] == effects
+def test_an_input_swings_the_lead_as_its_function_does(emulator: Emulator) -> None:
+    found = {one.name: one for one in swings(emulator, "first")}
+    assert next(iter(found)) == "restart"
+    others = norm.ppf(emulator.unit)
+    for name, column in (("restart", 1), ("rate", 0), ("own", 2)):
+        leads = []
+        for quantile in (0.1, 0.9):
+            at = others.copy()
+            at[:, column] = norm.ppf(quantile)
+            first, second = np.exp(log_times(at)).mean(axis=1)
+            leads.append(second - first)
+        size_s = np.exp(14.0)
+        assert found[name].ends_s == pytest.approx(leads, abs=0.01 * size_s)
+    assert found["none"].size_s < 0.1 * found["own"].size_s + 0.002 * np.exp(14.0)
+
+
+def test_an_input_turns_the_advice_where_both_are_expected_at_the_same_time(
+    emulator: Emulator,
+) -> None:
+    restart = swings(emulator, "first")[0]
+    ((turn, below, above),) = restart.turns()
+    assert [emulator.candidates[place] for place in (below, above)] == ["first", "second"]
+    at = norm.ppf(emulator.unit)
+    at[:, 1] = norm.ppf(turn)
+    first, second = np.exp(log_times(at)).mean(axis=1)
+    assert first == pytest.approx(second, rel=0.02)
+    scale = scales_of(Design(("restart",), emulator.unit[:, 1:2], emulator.unit[:, 1:2]))
+    text = restart.turns_text(emulator.candidates, scale["restart"])
+    assert text.startswith("below ")
+    assert text.endswith(" first, above second")
 
 
 def test_costs_beyond_a_floor_are_predicted_by_their_own_logarithm() -> None:

@@ -209,7 +209,7 @@ def check(terminal: Terminal) -> None:
 
 WITH_BARS = {
     "run": "run spare-study --set job.steps=300",
-    "plan": "plan job.toml --seeds 1 --verify 1 --steps 20 --priors 0",
+    "plan": "plan job.toml --worlds 4 --steps 20 --at-values",
     "sweep": "sweep grid.toml -o out",
     "reproduce": "reproduce gemini -o out",
     "report": "report swept -o report.html",
@@ -243,7 +243,7 @@ def test_a_display_is_readable_and_fits(name: str, start: Start) -> None:
     "command",
     [
         "run spare-study --set job.steps=1000000000",
-        "plan spare-study --seeds 9",
+        "plan spare-study --worlds 512",
         "sweep endless.toml -o out",
         "head-to-head --quick --only settings --schemes checkpoint -o out",
         "backtest events.jsonl --seeds 100000",

@@ -13,7 +13,7 @@ from tests.experiments.command_line import Cli
 COMMAND = ("plan",)
 FEW = (
     *("--schemes", "spare,replication", "--protections", "storage", "--steps", "100"),
-    *("--mtbf", "20min", "--priors", "0"),
+    *("--mtbf", "20min", "--at-values", "--worlds", "4"),
 )
 ONE = Summary("one", 256, "checkpoint", 10.0, (9.0, 11.0), 61_440.0, 153_600.0, 1e12)
 

@@ -68,7 +68,7 @@ def test_without_standbys_the_job_waits_for_repairs() -> None:
 
 def test_goodput_is_printed_against_standbys(cli: Cli) -> None:
     words = [word for setting in SETTINGS for word in ("--set", setting)]
-    words += ["--nodes", "20", "--mtbf", "10h", "--schemes", "checkpoint,spare", "--seeds", "2"]
+    words += ["--nodes", "20", "--mtbf", "10h", "--schemes", "checkpoint,spare"]
     printed = cli("spare-study", *words, "--protections", "storage", "--price", "2")
     assert "20 machines (160 GPUs)" in printed
     assert "Keep " in printed.splitlines()[-1]

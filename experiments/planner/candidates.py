@@ -1,0 +1,192 @@
+"""The candidates of a plan: each scheme over each protection, and why others are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from faultline.experiments.analysis.quantities import time_text
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.durations import standbys_of
+from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
+from faultline.platforms.errors import PlatformError
+from faultline.strategies.interface.errors import StrategyError
+from faultline.strategies.plugins.registry import all_protections, all_strategies, strategy_class
+
+_NEEDS_LAYOUT = (
+    "needs the layout of a group: set model.pipeline and model.tensor, or name it in --schemes"
+)
+_NEEDS_STANDBYS = "no machine stands by for it: set recovery.hardware=standby and recovery.standbys"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A scheme that is left out, over one protection or (None) over all, and the reason."""
+
+    scheme: str
+    protection: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scheme over a protection, with one moment of return: what of it is still open is tuned."""
+
+    choices: tuple[Choice, ...]  # One per redundancy, the best by closed forms first.
+
+    @property
+    def order(self) -> tuple[bool, bool, float]:
+        """Order by prediction, unreliable ones last: they may be far too optimistic."""
+        first = self.choices[0]
+        return not first.is_prediction, first.rough, first.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates, those that closed forms rank first at the start, and what is left out."""
+
+    found: tuple[Candidate, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def find_candidates(
+    situation: Situation, schemes: Sequence[str] | None, protections: Sequence[str] | None
+) -> Candidates:
+    """Return the candidates for a job.
+
+    Parameters
+    ----------
+    situation : Situation
+        The job.
+    schemes, protections : sequence of str, optional
+        Names to choose from; by default all for which the scenario states enough.
+
+    Raises
+    ------
+    UserError, StrategyError, PlatformError
+        If a name is unknown, the scheme whose redundancy the scenario states cannot be built with
+        it, or no requested scheme can be built.
+    """
+    chosen, not_chosen = _chosen_schemes(schemes, situation)
+    left_out = _without_standbys(situation, chosen)
+    idle = {each.scheme for each in left_out}
+    names = [name for name in chosen if name not in idle]
+    pairs = list(product(names, _chosen_protections(protections)))
+    found: list[Candidate] = []
+    refused: list[UserError | StrategyError | PlatformError] = []
+    for scheme, protection in pairs:
+        try:
+            of_pair, reason = _of_pair(situation, scheme, protection)
+        except (UserError, StrategyError, PlatformError) as error:
+            if situation.stated_redundancy(scheme) is not None:
+                raise
+            refused.append(error)
+            left_out.append(LeftOut(scheme, protection, str(error)))
+            continue
+        found += of_pair
+        if reason is not None and not of_pair:
+            left_out.append(LeftOut(scheme, protection, reason))
+    if refused and len(refused) == len(pairs):
+        raise refused[0]
+    return Candidates(tuple(sorted(found, key=lambda one: one.order)), (*left_out, *not_chosen))
+
+
+def _of_pair(
+    situation: Situation, scheme: str, protection: str
+) -> tuple[list[Candidate], str | None]:
+    """Return the candidates of a scheme over a protection, and why others would not finish.
+
+    No closed form compares redundancies whose groups return before a restart. If they return soon,
+    the least redundancy suffices: it is a candidate of its own.
+    """
+    found, why = [], None
+    for moment in situation.moments_of_return(scheme):
+        choices = choices_of(situation, scheme, protection, moment)
+        reasons = [why_untrained(situation, choice) for choice in choices]
+        why = why or reasons[0]
+        pairs = zip(choices, reasons, strict=True)
+        finishing = [choice for choice, reason in pairs if reason is None]
+        returning = [choice for choice in finishing if choice.returns_groups]
+        if not returning:
+            found += [Candidate(tuple(finishing))] if finishing else []
+            continue
+        least = min(returning, key=lambda choice: choice.redundancy)
+        found += [Candidate((one,)) for one in _distinct((finishing[0], least))]
+    return found, why
+
+
+def _distinct(choices: Iterable[Choice]) -> list[Choice]:
+    return list({choice.redundancy: choice for choice in choices}.values())
+
+
+def _chosen_schemes(
+    names: Sequence[str] | None, situation: Situation
+) -> tuple[list[str], list[LeftOut]]:
+    """Return the schemes to plan and those left out; an unknown name is a UserError."""
+    known = all_strategies()
+    if names:
+        return _named("--schemes", "scheme", names, list(known)), []
+    table = situation.scenario.model
+    has_layout = table.name != "stated" or not {"pipeline", "tensor"}.isdisjoint(
+        table.model_fields_set
+    )
+    chosen = [name for name, scheme in known.items() if has_layout or "layout" not in scheme.needs]
+    return chosen, [LeftOut(name, None, _NEEDS_LAYOUT) for name in known if name not in chosen]
+
+
+def _chosen_protections(names: Sequence[str] | None) -> list[str]:
+    """Return the protections to plan: those named, or all; an unknown name is a UserError."""
+    known = list(all_protections())
+    return _named("--protections", "protection", names, known) if names else known
+
+
+def _named(option: str, kind: str, names: Sequence[str], known: list[str]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{option} {name}: no such {kind}; {did_you_mean(name, known)}")
+    return list(dict.fromkeys(names))
+
+
+def _without_standbys(situation: Situation, schemes: Sequence[str]) -> list[LeftOut]:
+    """Return the schemes that need standbys, if none is there."""
+    if standbys_of(situation.scenario):
+        return []
+    return [
+        LeftOut(name, None, _NEEDS_STANDBYS)
+        for name in schemes
+        if "standbys" in strategy_class(name).needs
+    ]
+
+
+def why_untrained(situation: Situation, choice: Choice) -> str | None:
+    """Return why a choice would not finish in time; None if it would.
+
+    The horizon is ``job.time_limit_s``. A job that finishes before its first restart passes; so
+    does a scheme that continues with broken groups, since no closed form covers it.
+    """
+    if strategy_class(choice.scheme).tracks_components:
+        return None
+    job = situation.scenario.job
+    horizon_s = HUNDRED_YEARS_S if job.time_limit_s is None else job.time_limit_s
+    horizon = _long_time(horizon_s)
+    if horizon_s != HUNDRED_YEARS_S:
+        horizon = f"job.time_limit_s ({horizon})"
+    needed_s, restart_s = choice.ratio * situation.ideal_s, situation.restart_s
+    if needed_s <= horizon_s or choice.steps_per_life >= job.steps:
+        return None
+    if restart_s >= horizon_s:
+        return (
+            f"a restart takes {_long_time(restart_s)}, longer than {horizon}, and one is due after "
+            f"{choice.steps_per_life:,.1f} of {job.steps:,} steps: the job would never finish"
+        )
+    return f"would take {_long_time(needed_s)}, longer than {horizon}"
+
+
+def _long_time(seconds: float) -> str:
+    years = seconds / (365.25 * DAY_S)
+    if years < 2:
+        return time_text(seconds)
+    return f"{years:,.0f} years" if years < 1e6 else "more than a million years"

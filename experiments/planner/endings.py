@@ -1,0 +1,36 @@
+"""Why a run did not end: no machines, no progress, or more time than the cap."""
+
+from __future__ import annotations
+
+from faultline.experiments.analysis.quantities import duration_text
+from faultline.experiments.job.durations import free_machines_of
+from faultline.experiments.job.failure_model import mean_repair_s
+from faultline.experiments.job.resolved_job import ResolvedJob, awaits_repairs
+from faultline.experiments.runs.point import Point
+from faultline.experiments.runs.record import Record
+from faultline.simulator.accounting.badput import CAUSES, MEANINGS, USEFUL
+
+_STUCK = 0.5
+"""Share of the time in restarts and reconfigurations from which on a job waits, not trains."""
+
+
+def ending_of(record: Record, task: Point) -> str:
+    """Return in words why a run did not end."""
+    resolved = task.resolved
+    assert resolved is not None
+    gave_up = record["time_s"] < (resolved.scenario.job.time_limit_s or 0.0) * (1.0 - 1e-9)
+    waiting = (record["restart_s"] + record["reconfigure_s"]) / max(record["time_s"], 1e-9)
+    if waiting > _STUCK and _waits_for_repairs(resolved):
+        repair = duration_text(mean_repair_s(resolved.scenario, resolved.failures))
+        return f"no replica is left while machines are repaired for {repair}"
+    if gave_up:
+        limit = resolved.scenario.job.give_up_after_restarts
+        return f"{limit:,} restarts in a row came without a new checkpoint"
+    lost = [cause for cause in CAUSES if cause not in USEFUL]
+    worst = max(lost, key=lambda cause: float(record[f"{cause}_s"]))
+    return f"more time than the cap, most of it for: {MEANINGS[worst]}"
+
+
+def _waits_for_repairs(resolved: ResolvedJob) -> bool:
+    scenario = resolved.scenario
+    return awaits_repairs(scenario) or free_machines_of(scenario) is not None

@@ -1,0 +1,250 @@
+"""An answer in sentences: what to take, what it may lose, what to measure, what is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from faultline.experiments.analysis.decision import INDIFFERENCE
+from faultline.experiments.analysis.input_scales import scales_of
+from faultline.experiments.analysis.quantities import counted, duration_text, number_text
+from faultline.experiments.analysis.sensitivity import Swing, swings
+from faultline.experiments.figures.palette import look_of
+from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
+from faultline.experiments.planner.choice_texts import choice_text, pair_name
+from faultline.experiments.planner.situation import DAY_S
+
+_ZONE = f"{INDIFFERENCE:.0%}".replace("%", " %")
+_SMALL_SWING = 0.01
+"""An input that swings the lead by less than this share of the time decides nothing."""
+
+
+def answer_sentences(answer: Answer, found: Sequence[Swing] = ()) -> list[str]:
+    """Return the answer in sentences, the advice first.
+
+    Parameters
+    ----------
+    answer : Answer
+        The answer.
+    found : sequence of Swing
+        The effect of each input, if it was computed.
+    """
+    if not answer.rows:
+        return ["No advice: each scheme is left out, for the reason above."]
+    if not answer.finishes:
+        return [f"No advice: no scheme ends within {_cap_text(answer)}."]
+    texts = [_take(answer), _loss(answer), _condition(answer), _measure(answer, found)]
+    return [*filter(None, texts), _progress(answer)]
+
+
+def _span(answer: Answer, seconds: float) -> str:
+    """Return a time of the whole job in its unit, without it."""
+    return number_text(answer.situation.span(seconds / answer.situation.ideal_s), 3)
+
+
+def span_text(answer: Answer, seconds: float) -> str:
+    """Return a time of the whole job, with its unit."""
+    return f"{_span(answer, seconds)} {answer.situation.unit}"
+
+
+def band_text(answer: Answer, row: Row) -> str:
+    """Return the 80 % band of a row, without its unit."""
+    bands = row.judgement.bands
+    return f"{_span(answer, bands.low)} to {_span(answer, bands.high)}"
+
+
+def chance_text(row: Row) -> str:
+    """Return the probability that a row is the soonest, with half its 95 % interval."""
+    best = row.judgement.best
+    if best.mean in (0.0, 1.0):
+        return f"< {100 * best.high:.0f} %" if best.mean == 0.0 else f"> {100 * best.low:.0f} %"
+    return f"{100 * best.mean:.0f} ± {50 * (best.high - best.low):.0f} %"
+
+
+def _likely(row: Row) -> str:
+    """Return the same within a sentence."""
+    return chance_text(row).replace("<", "under").replace(">", "over")
+
+
+def _cap_text(answer: Answer) -> str:
+    assert answer.costs is not None
+    return f"{span_text(answer, answer.costs.cap_s)}, {CAP:g} times the soonest"
+
+
+def _take(answer: Answer) -> str:
+    first, *others = answer.rows
+    judgement = first.judgement
+    days = (
+        f"{span_text(answer, judgement.bands.mean)} expected (80 % band {band_text(answer, first)})"
+    )
+    so_far = "" if answer.is_last else "So far: "
+    if answer.ties:
+        names = _listed([look_of(row.choice.scheme).label for row in (first, *answer.ties)], "or")
+        if all(map(answer.is_settled, answer.ties)):
+            why = f"their expected times differ by less than {_ZONE}"
+        else:
+            why = f"{counted(answer.worlds, 'world')} do not separate them"
+        text = (
+            f"{so_far}A tie: take {names}; {why}. The least expected time is that of "
+            f"{choice_text(first.choice)}: {days}; it is {_likely(first)} likely to be the "
+            "soonest"
+        )
+    else:
+        text = (
+            f"{so_far}Take {choice_text(first.choice)}: {days}; it is {_likely(first)} likely "
+            "to be the soonest"
+        )
+    likeliest = max([first, *others], key=lambda row: row.judgement.best.mean)
+    if likeliest.judgement.best.mean > judgement.best.mean:
+        text += (
+            f". {look_of(likeliest.choice.scheme).label} is likelier, {_likely(likeliest)}, "
+            f"but loses more where it is wrong ({_loss_of(likeliest)})"
+        )
+    return f"{text}."
+
+
+def _loss_of(row: Row) -> str:
+    loss = row.judgement.loss_if_wrong
+    return "nothing" if loss is None else duration_text(loss)
+
+
+def _loss(answer: Answer) -> str:
+    first = answer.rows[0].judgement
+    if len(answer.rows) == 1:
+        return "No other scheme was requested or would finish."
+    if first.loss_if_wrong is None:
+        return f"In each of {counted(answer.worlds, 'world')} it is within {_ZONE} of the soonest."
+    wrong = 1.0 - first.within.mean
+    return (
+        f"If that is wrong ({100 * wrong:.0f} % of worlds, by more than {_ZONE}), it loses "
+        f"{duration_text(first.loss_if_wrong)} on average; over all worlds its expected loss is "
+        f"{duration_text(first.regret.mean)}."
+    )
+
+
+def _condition(answer: Answer) -> str:
+    """Return on what the answer is conditional: worlds of leading schemes that do not end."""
+    ended = [
+        f"in {each} of {row.worlds} worlds of {look_of(row.choice.scheme).label}, {reason}"
+        for row in (answer.rows[0], *(row for row in answer.rows[1:] if _may_lead(row)))
+        for reason, each in row.endings.most_common(1)
+    ]
+    if not ended:
+        return ""
+    return (
+        f"Conditional on the cap, {_cap_text(answer)}, at which runs without an end count: "
+        f"{'; '.join(ended)}."
+    )
+
+
+def _may_lead(row: Row) -> bool:
+    return row.judgement.tied or row.judgement.best.mean > 0.0
+
+
+def endings_texts(answer: Answer) -> Iterator[str]:
+    """Yield a line for each scheme with worlds that do not end."""
+    for row in answer.rows:
+        for reason, worlds in row.endings.most_common():
+            name = look_of(row.choice.scheme).label
+            yield f"{name}, {worlds} of {counted(row.worlds, 'world')}: {reason}"
+
+
+def find_swings(answer: Answer) -> list[Swing]:
+    """Return the effect of each input on the lead, the largest first.
+
+    None are found by fewer than 16 worlds, without uncertain inputs, or without a rival.
+    """
+    costs = answer.costs
+    if costs is None or answer.worlds < DECIDING_WORLDS or not answer.keys:
+        return []
+    if len(costs.candidates) < 2 or not answer.finishes:
+        return []
+    # Importing the emulator's libraries takes a second.
+    from faultline.experiments.analysis.emulator import Emulator
+
+    return swings(Emulator(costs), answer.advised)
+
+
+def _measure(answer: Answer, found: Sequence[Swing]) -> str:
+    """Return which input to measure first, and where the advice turns."""
+    if not answer.keys:
+        return "All inputs have the values of the scenario: what is unknown of them is left out."
+    if not found or answer.costs is None:
+        return ""
+    scales = scales_of(answer.costs.design)
+    most = found[0]
+    if most.size_s < _SMALL_SWING * answer.rows[0].judgement.bands.mean:
+        return (
+            f"Nothing is worth measuring first: no input moves the lead by {_ZONE} of the time "
+            f"(the most, {scales[most.name].label}: {duration_text(most.size_s)})."
+        )
+    text = (
+        f"Measure first: {scales[most.name].label} ({scales[most.name].range_text()}); it moves "
+        f"the lead by {duration_text(most.size_s)}"
+    )
+    names = answer.costs.candidates
+    turning = next((one for one in found if one.turns()), None)
+    if turning is most:
+        return f"{text}: {most.turns_text(names, scales[most.name])}."
+    if turning is None:
+        return f"{text}, and no value of a single input changes the advice."
+    return (
+        f"{text}, and does not change the advice; {scales[turning.name].label} does: "
+        f"{turning.turns_text(names, scales[turning.name])}."
+    )
+
+
+def _progress(answer: Answer) -> str:
+    """Return how far the answer is, and what more time would bring."""
+    worlds, most = answer.worlds, answer.most_worlds
+    if answer.is_decided:
+        return f"Decided after {counted(worlds, 'world')}: more would hardly change the advice."
+    open_ties = [row for row in answer.ties if not answer.is_settled(row)]
+    gains = [-answer.lead_over(row).low for row in open_ties if row.worlds == worlds]
+    gain = max((one for one in gains if one == one), default=0.0)  # noqa: PLR0124 - NaN
+    could = f"; the advice may cost up to {duration_text(gain)} more than a tie" if gain > 0 else ""
+    if not answer.is_last:
+        return f"{worlds} of at most {most} worlds{could}."
+    more = "--worlds N with more worlds" if worlds >= most else "a longer --within"
+    return f"Not decided after {counted(worlds, 'world')}{could}: {more} may separate them."
+
+
+def left_out_texts(answer: Answer) -> list[str]:
+    """Return a line for each reason to leave choices out, with their names."""
+    by_reason: dict[str, list[str]] = {}
+    for each in answer.left_out:
+        by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
+    texts = [f"{_listed(list(dict.fromkeys(names)))}: {why}" for why, names in by_reason.items()]
+    dropped = Counter(row.worlds for row in answer.rows if row.worlds < answer.worlds)
+    for worlds in sorted(dropped):
+        names = [look_of(row.choice.scheme).label for row in answer.rows if row.worlds == worlds]
+        texts.append(f"{_listed(names)}: behind after {counted(worlds, 'world')}, so no more of it")
+    return texts
+
+
+def remarks(answer: Answer) -> list[str]:
+    """Return what a short job, or one with few failures, means for its answer."""
+    situation = answer.situation
+    texts = []
+    failures = situation.ideal_s / situation.mtbf_s
+    if failures < 20:
+        texts.append(
+            f"Only {number_text(failures, 2)} failures are expected in this job: luck decides more "
+            "than the scheme."
+        )
+    repair_s = situation.repair_s
+    if situation.ideal_s < 3 * repair_s:
+        texts.append(
+            f"The job trains for {duration_text(situation.ideal_s)} and a repair takes "
+            f"{duration_text(repair_s)}: machines that fail hardly come back before its end."
+        )
+    return texts
+
+
+def days_of(seconds: float) -> float:
+    """Return seconds in days."""
+    return seconds / DAY_S
+
+
+def _listed(names: Sequence[str], word: str = "and") -> str:
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
