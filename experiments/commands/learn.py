@@ -93,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> None:
     console.print(f"scenario: {path}; next: faultline plan {path}", soft_wrap=True)
     if replay is not None:
         console.print(
-            f"the log again, with the stops that happened: faultline plan {replay} --priors 0",
+            f"the log again, with the stops that happened: faultline plan {replay} --at-values",
             soft_wrap=True,
         )
 

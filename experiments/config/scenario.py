@@ -77,7 +77,7 @@ class Scenario(ScenarioTable):
     uncertain: dict[str, Prior] = Field(
         default_factory=dict,
         description='Distributions of numeric keys, each as "table.key" = { kind, low, high, '
-        "source }. plan --priors draws from them; all else uses each key's own value. Kinds: "
+        "source }. plan draws from them; all else uses each key's own value. Kinds: "
         "uniform, log-uniform and triangular (with mode) between low and high; normal and "
         "lognormal with low and high as 5 % and 95 % quantiles.",
         json_schema_extra={

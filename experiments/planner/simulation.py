@@ -60,10 +60,10 @@ class Lives:
     def followed_by(self, more: Lives) -> Lives:
         """Return these worlds and the next ones."""
         return Lives(
-            *(
-                np.concatenate([getattr(self, name), getattr(more, name)])
-                for name in ("time_s", "refused", "events", "goodput")
-            ),
+            np.concatenate([self.time_s, more.time_s]),
+            np.concatenate([self.refused, more.refused]),
+            np.concatenate([self.events, more.events]),
+            np.concatenate([self.goodput, more.goodput]),
             self.endings + more.endings,
         )
 

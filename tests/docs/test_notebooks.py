@@ -43,6 +43,6 @@ def test_a_cluster_is_planned(tmp_path: Path) -> None:
     shown = shown_by(simulated("planning-a-cluster", tmp_path))
     assert "<svg" in shown[0]
     assert "MFU" in shown[1]
-    assert "32 GPUs in 4 groups of 8" in shown[2]
+    assert "32 GPUs, 20,000 steps" in shown[2]
     assert "cost" in shown[2]
     assert "SPARe" in shown[2]
