@@ -40,9 +40,6 @@ restart, load
 DOWNTIME = ("restart", "load", "reconfigure")
 """Causes of the time in which nothing is trained, saved or reduced."""
 
-RECOVERING = ("detection", "reconfigure", "restart", "load")
-"""Causes of the time between a failure and the next step."""
-
 BESIDE_STEPS = ("checkpoint", "restart", "load")
 """Causes of the time that is not a part of any step."""
 

@@ -34,7 +34,6 @@ class Purpose(IntEnum):
     TRAINING_TEXT = 31
     HELD_OUT_TEXT = 32
     PRIOR_SAMPLES = 40
-    SENSITIVITY_SAMPLES = 41
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

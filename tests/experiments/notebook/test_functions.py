@@ -10,6 +10,7 @@ from pathlib import Path
 import faultline as fl
 import pandas as pd
 import pytest
+from faultline.experiments.analysis.quantities import number_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.notebook.functions import scenario_with
@@ -110,7 +111,7 @@ def test_a_plan_advises_and_shows_what_it_costs() -> None:
     shown = repr(plan)
     assert "M cost" in shown
     row = plan.table.loc[plan.table["scheme"] == "spare"].iloc[0]
-    assert f"{row['gpu_hours'] * 2.0 / 1e6:#.3g}" in shown
+    assert number_text(row["gpu_hours"] * 2.0 / 1e6, 3) in shown
 
 
 def test_a_timeline_is_drawn_and_saved(tmp_path: Path) -> None:
