@@ -260,7 +260,15 @@ def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
         arguments.job, arguments.partition, arguments.min_nodes, arguments.min_duration
     )
     return read_log(
-        LogFile(path, arguments.nodes, arguments.gpus_per_node, span_s, columns, selection)
+        LogFile(
+            path,
+            arguments.nodes,
+            arguments.gpus_per_node,
+            span_s,
+            columns,
+            selection,
+            arguments.merge_within,
+        )
     )
 
 

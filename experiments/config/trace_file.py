@@ -192,37 +192,51 @@ def rows_of(
     Raises UserError after the last row, or after `MOST_MISTAKES`; names the first mistake and the
     number of others.
     """
-    rows = csv.reader(lines, strict=True, skipinitialspace=True, **form)
     header: list[str] = []
     mistakes: list[str] = []
     read: Callable[[list[str]], _Read] | None = None
-    try:
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            if read is None:
-                header, read = cells, reader_of(cells, f"{path}:{rows.line_num}")
-                continue
-            try:
-                if len(cells) != len(header):
-                    raise _CellError(
-                        f"has {len(cells)} cells where the header has {len(header)}: "
-                        f"{', '.join(header)}"
-                    )
-                found = read(cells)
-            except ValueError as error:
-                mistakes.append(f"{path}:{rows.line_num}: {error}")
-                if len(mistakes) > MOST_MISTAKES:
-                    break
-            else:
-                yield found
-    except csv.Error as error:
-        mistakes.append(f"{path}:{rows.line_num}: this is no CSV: {error}")
+    for line, cells in numbered_rows(path, lines, mistakes, **form):
+        if read is None:
+            header, read = cells, reader_of(cells, f"{path}:{line}")
+            continue
+        try:
+            check_width(cells, header)
+            found = read(cells)
+        except ValueError as error:
+            mistakes.append(f"{path}:{line}: {error}")
+            if len(mistakes) > MOST_MISTAKES:
+                break
+        else:
+            yield found
     if mistakes:
         # Reading has stopped after `MOST_MISTAKES`, so there may be more.
         at_least = "at least " if len(mistakes) > MOST_MISTAKES else ""
         raise UserError(mistakes[0] + and_more(len(mistakes) - 1, at_least))
+
+
+def numbered_rows(
+    path: Path, lines: Iterable[str], mistakes: list[str], **form: Any
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row that is not empty, without blanks around cells.
+
+    What is no CSV ends the rows and is appended to `mistakes`, with its place.
+    """
+    rows = csv.reader(lines, strict=True, skipinitialspace=True, **form)
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield rows.line_num, cells
+    except csv.Error as error:
+        mistakes.append(f"{path}:{rows.line_num}: this is no CSV: {error}")
+
+
+def check_width(cells: Sequence[str], header: Sequence[str]) -> None:
+    """Raise a ValueError if a row has more or fewer cells than its header."""
+    if len(cells) != len(header):
+        raise _CellError(
+            f"has {len(cells)} cells where the header has {len(header)}: {', '.join(header)}"
+        )
 
 
 def write_trace(failures: Iterable[Failure], path: Path) -> None:

@@ -163,6 +163,14 @@ def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
         help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
         "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
     )
+    parser.add_argument(
+        "--merge-within",
+        metavar="TIME",
+        type=duration,
+        default=60.0,
+        help="failures of a node that follow another of it within TIME count with it, as messages "
+        "of one incident (default: 1min)",
+    )
     jobs = parser.add_argument_group("jobs of a Slurm log that count (default: all)")
     jobs.add_argument("--job", metavar="NAME", help="jobs of this name; * and ? match any text")
     jobs.add_argument("--partition", metavar="NAME", help="jobs of this partition; likewise")

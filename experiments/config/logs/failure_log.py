@@ -11,7 +11,7 @@ from shlex import quote as shell_quote
 from typing import NamedTuple
 
 import numpy as np
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import UserError, and_more
 from faultline.experiments.config.trace_file import LARGEST_BYTES
 from faultline.platforms.files import read_text
 from faultline.simulator.failures.failure import Failure, Kind, Level
@@ -176,6 +176,7 @@ class LogFile:
     # they are the same.
     columns: Mapping[str, str] = field(default_factory=dict)
     selection: JobSelection = JobSelection()  # Jobs that count, in a scheduler's log.
+    merge_within_s: float = 60.0  # Failures of a node that follow within this time are one.
     text: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -224,10 +225,45 @@ class LogFile:
         )
 
 
-def left_out(counts: Mapping[str, int]) -> list[str]:
-    """Return a note with the numbers of left-out rows by kind; no note if all are 0."""
-    parts = [f"{count:,} {what}" for what, count in counts.items() if count]
-    return [f"left out: {', '.join(parts)}"] if parts else []
+@dataclass(slots=True)
+class Tally:
+    """The rows of a log: how many count, and why others do not, each with its first line."""
+
+    path: Path
+    read: int = 0
+    first_error: str = ""  # Of a row that cannot be read, with its place.
+    unreadable: int = 0
+    _reasons: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def leave_out(self, what: str, line: int) -> None:
+        """Count a row that does not count; `what` names such rows in the plural."""
+        count, first = self._reasons.get(what, (0, line))
+        self._reasons[what] = count + 1, first
+
+    def cannot_read(self, line: int, error: ValueError) -> None:
+        """Count a row that cannot be read."""
+        self.unreadable += 1
+        self.first_error = self.first_error or f"{self.path}:{line}: {error}"
+
+    def check(self) -> None:
+        """Raise a UserError with the first error if as many rows as not cannot be read."""
+        if 2 * self.unreadable >= max(1, self.read):
+            others = and_more(self.unreadable - 1)
+            raise UserError(self.first_error + others)
+
+    def notes(self, kept: str) -> list[str]:
+        """Return what was read, kept and left out; `kept` names the rows that count."""
+        left = sum(count for count, _ in self._reasons.values()) + self.unreadable
+        lines = [f"{self.read:,} rows: {self.read - left:,} {kept}, {left:,} left out"]
+        lines += [
+            f"left out: {count:,} {what} (line {first}{' is the first' * (count > 1)})"
+            for what, (count, first) in self._reasons.items()
+        ]
+        if self.unreadable:
+            lines.append(
+                f"left out: {self.unreadable:,} that cannot be read; the first: {self.first_error}"
+            )
+        return lines
 
 
 def natural_order(names: Iterable[str]) -> list[str]:

@@ -65,9 +65,9 @@ def outages_of(file: LogFile) -> tuple[list[LoggedOutage], str, float]:
 
     Raises UserError as `read_fault_records`.
     """
+    entries = _entries(file)
     if file.nodes is None:
         raise UserError(f"{file.path}: healthy nodes are not in fault records; give --nodes N")
-    entries = _entries(file)
     span_s = max(file.span_s or 0.0, *(entry.time_s for entry in entries))
     return *_outages(entries, span_s), span_s
 
@@ -97,7 +97,10 @@ def _entry(entry: Mapping[str, Any], place: str) -> _Entry:
         words = str(fault["Level"]), str(fault["Class"]), str(fault.get("Desc", ""))
         node = str(entry["node_id"])
     except KeyError as error:
-        raise UserError(f"{place}: has no {error}; write {_FORMAT}") from error
+        raise UserError(
+            f"{place}: has no {error}, so this JSON holds something other than faults of nodes; "
+            f"write {_FORMAT}, or a CSV file with time,node,cause"
+        ) from error
     except (TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{place}: {error}; write {_FORMAT}") from error
     if kind not in (_START, _END):

@@ -1,94 +1,43 @@
-"""Logs of failures in any format, and the readers of CSV: logs by node, badput, own traces.
-
-The first line of a file determines its format.
-"""
+"""Logs of failures in any format, whose first line determines it."""
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
-from io import StringIO
 from math import inf, isfinite
-from pathlib import Path
-from typing import NamedTuple, TypeVar
 
-from faultline.experiments.config.errors import UserError, did_you_mean, quote
-from faultline.experiments.config.logs.failure_log import (
-    FailureLog,
-    LogFile,
-    Logged,
-    left_out,
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.csv_log import (
+    ENDS_WITH_LAST,
+    delimiter_of,
+    read_badput,
+    read_named,
+    watched,
 )
+from faultline.experiments.config.logs.failure_log import FailureLog, LogFile, Logged
 from faultline.experiments.config.logs.fault_records import is_fault_records, read_fault_records
-from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
-from faultline.experiments.config.trace_file import (
-    DATE,
-    cause_of,
-    kind_place,
-    parse_timestamp,
-    read_trace,
-    rows_of,
-    seconds_of,
-    wrong_columns,
-)
-from faultline.simulator.accounting.badput import BADPUT_TYPES
-from faultline.simulator.failures.failure import KINDS, JobLayout
+from faultline.experiments.config.logs.slurm import read_sacct
+from faultline.experiments.config.logs.slurm_rows import NEEDED, is_sacct
+from faultline.experiments.config.trace_file import read_trace
+from faultline.simulator.failures.failure import JobLayout
 
 _FORMATS = (
     "sacct --parsable2, a CSV file with columns time,node,cause,kind,repair or "
     "time,badput,seconds,node, a JSON list of fault records, or a trace with time,component"
 )
-_COLUMNS = ("time", "node", "cause", "kind", "repair")
-_BADPUT_COLUMNS = ("time", "badput", "seconds", "node")
-_RECOVERY = BADPUT_TYPES["restart"]
-_DISRUPTED = frozenset(BADPUT_TYPES[cause] for cause in ("restart", "repeated", "reconfigure"))
-_BADPUT_NAMES = frozenset(
-    (
-        *BADPUT_TYPES.values(), "TPU_INITIALIZATION", "TRAINING_PREP", "PROGRAM_STARTUP",
-        "DATA_LOADING_SYNC", "DATA_LOADING_ASYNC", "OTHER",
-    )
-)  # fmt: skip
-"""Names of lost time in Google's ml-goodput-measurement."""
-_TOUCHING_S = 1.0
-"""Lost times with a shorter gap belong to one failure."""
-_TIMES = ("time", "repair", "seconds")
-_UNITS_S = {
-    name: unit_s
-    for names, unit_s in (
-        ("ms", 0.001),
-        ("s sec secs second seconds", 1.0),
-        ("m min mins minute minutes", 60.0),
-        ("h hr hrs hour hours", 3_600.0),
-        ("d day days", 86_400.0),
-    )
-    for name in names.split()
-}
-"""Units, in seconds, at the end of the name of a column, as in ``downtime_min``."""
-_UNIT = re.compile(rf"(.*[^_ (-])[_ (-]{{1,3}}({'|'.join(_UNITS_S)})\)?")
-_ALIKE = {
-    "time": ("date", "when", "start", "began"),
-    "node": ("host", "machine", "server", "instance"),
-    "cause": ("reason", "type", "error", "category"),
-    "kind": ("class",),
-    "repair": ("downtime", "down", "duration", "lasted"),
-    "badput": ("bucket", "state"),
-    "seconds": ("duration", "lost"),
-}
-"""Words in the names that other logs give to the columns."""
-_MONTH_FIRST = re.compile(r"\d{1,2}/\d{1,2}/\d{4}\b")
-"""Dates in the tables of LANL."""
-_LEAST_UNIX_S = 1e9
-"""Larger times are seconds since 1970: no cluster is watched for 30 years."""
-_ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
+_RATE_SPAN_S = 1_000 * 86_400.0
+_PUBLISHED_RATES = 2, 12
+"""Failures per 1,000 node-days of eight GPUs: from RSC-2 to Llama 3 405B."""
+_FAR = 10
+"""Beyond the published rates by this factor, a log is probably misread."""
 
 
 def read_log(file: LogFile) -> FailureLog:
     """Read a log of failures in any format.
 
-    Raises UserError if it is no log; names the place of the first mistake.
+    Failures of a node that follow another of it within `LogFile.merge_within_s` are merged.
+
+    Raises UserError if it is no log, or most of its rows cannot be read.
     """
     first = next((line for line in file.text.splitlines() if line.strip()), "")
     log = _reader_of(file, first)(file)
@@ -99,7 +48,37 @@ def read_log(file: LogFile) -> FailureLog:
         raise UserError(
             f"{file.path}: no node was ever up, so that rates are unknown; choose a longer time"
         )
+    log = _merged(log, file.merge_within_s)
+    rate = _RATE_SPAN_S * len(log.failures) / log.node_s
+    least, most = _PUBLISHED_RATES
+    if not least / _FAR <= rate <= most * _FAR:
+        note = (
+            f"{rate:.3g} failures per 1,000 node-days; clusters that published theirs have {least} "
+            f"to {most}: check --nodes and --days, and that each row is one failure of a node"
+        )
+        log = replace(log, notes=(*log.notes, note))
     return log
+
+
+def _merged(log: FailureLog, within_s: float) -> FailureLog:
+    """Merge the failures of a host that follow another of it within a time: messages of one."""
+    last_s: dict[int, float] = {}
+    kept = []
+    for failure in log.failures:
+        if failure.level == "host" and failure.number is not None:
+            before_s = last_s.get(failure.number, -inf)
+            last_s[failure.number] = failure.time_s
+            if failure.time_s - before_s <= within_s:
+                continue
+        kept.append(failure)
+    count = len(log.failures) - len(kept)
+    if not count:
+        return log
+    note = (
+        f"merged: {count:,} that follow another of their node within {within_s:g} s count with it "
+        "(--merge-within sets this time)"
+    )
+    return replace(log, failures=tuple(kept), notes=(*log.notes, note))
 
 
 def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
@@ -107,22 +86,33 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
 
     Raises UserError if the format is unknown, or an option has no effect on it.
     """
-    cells = [cell.strip().lower() for cell in first.split(",")]
+    cells = [cell.strip().strip('"').lower() for cell in first.split(delimiter_of(first))]
     is_csv = False
     read: Callable[[LogFile], FailureLog]
     if is_sacct(first):
         read = read_sacct
     elif is_fault_records(first):
         read = read_fault_records
+    elif first.lstrip().startswith("{"):
+        raise UserError(
+            f"{file.path}:1: this is JSON, one object a line, as of a goodput log or of events; "
+            "faultline learn reads goodput logs; make a CSV file with time,node,cause of others"
+        )
     elif "component" in cells and not file.columns:
         read = _read_own_trace
     elif len(cells) > 1:
         is_csv = True
-        read = _read_badput if {"badput"} & {*cells, *file.columns} else _read_named
+        read = read_badput if {"badput"} & {*cells, *file.columns} else read_named
     else:
         raise UserError(f"{file.path}:1: this is no known log; give {_FORMATS}")
+    if is_csv and _is_table_of_jobs(cells):
+        raise UserError(
+            f"{file.path}:1: this is a table of jobs, with a state of each; a row must be a "
+            "failure of a node: keep the failures, with columns time,node,cause; of Slurm's jobs "
+            f"print {', '.join(NEEDED)} by sacct"
+        )
     if file.columns and not is_csv:
-        raise UserError(f"--columns: {file.path} is no CSV file; leave the option out")
+        raise UserError(f"--columns: {file.path} is read by its own columns; leave the option out")
     if file.selection.options and read is not read_sacct:
         raise UserError(
             f"{file.selection.options}: {file.path} is no log of jobs, as of sacct; leave it out"
@@ -130,61 +120,10 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
     return read
 
 
-def _read_named(file: LogFile) -> FailureLog:
-    """Read a CSV file with node names; times are seconds, have a unit, or are timestamps.
-
-    Raises UserError, which names the first wrong line.
-    """
-    rows, dropped = _rows(file, _COLUMNS, 2, _row)
-    times_s = _after_first([when for when, _, _ in rows], file.path)
-    nodes = file.all_nodes(name for _, name, _ in rows)
-    failures = sorted(
-        failure._replace(time_s=time_s, number=nodes[name])
-        for time_s, (_, name, failure) in zip(times_s, rows, strict=True)
-    )
-    notes = dropped if file.span_s else [*dropped, _ENDS_WITH_LAST]
-    if file.nodes is None:
-        notes.append("the log names only nodes that failed: give the number of all by --nodes")
-    return _watched(file.log("CSV", failures, nodes, notes=notes), file.span_s)
-
-
-def _read_badput(file: LogFile) -> FailureLog:
-    """Read lost time by the names of ml-goodput-measurement: ``time,badput,seconds,node``.
-
-    A failure starts with the recovery from a disruption, or with its lost progress. Lost time that
-    follows without a gap belongs to it. The named node has failed, or an unknown one. The failure
-    is repaired when the infrastructure has recovered.
-
-    Raises UserError, which names the first wrong line, or if the number of nodes is unknown.
-    """
-    rows, dropped = _rows(file, _BADPUT_COLUMNS, 3, _badput)
-    if file.nodes is None:
-        raise UserError(f"{file.path}: badput does not state the number of nodes; give --nodes N")
-    lost = sorted(zip(_after_first([row[0] for row in rows], file.path), rows, strict=True))
-    nodes = file.all_nodes(node for *_, node in rows if node)
-    failures: list[Logged] = []
-    by_type: dict[str, float] = {}
-    open_until_s = -inf
-    for begin_s, (_, name, lasts_s, node) in lost:
-        by_type[name] = by_type.get(name, 0.0) + lasts_s
-        if begin_s > open_until_s + _TOUCHING_S:
-            if name not in _DISRUPTED:
-                continue
-            failures.append(Logged(begin_s, "host", None, "disruption", "hardware", None))
-        open_until_s = max(open_until_s, begin_s + lasts_s)
-        failure = failures.pop()
-        if node:
-            failure = failure._replace(number=nodes[node])
-        if name == _RECOVERY:
-            failure = failure._replace(repair_s=(failure.repair_s or 0.0) + lasts_s)
-        failures.append(failure)
-    log = file.log("badput", failures, nodes)
-    if not failures:
-        return log
-    log = _watched(log, file.span_s or max(begin_s + row[2] for begin_s, row in lost))
-    shares = sorted(by_type.items(), key=lambda item: -item[1])
-    note = ", ".join(f"{name} {lost_s / log.span_s:.2%}" for name, lost_s in shares)
-    return replace(log, notes=(f"share of the time: {note}", *dropped))
+def _is_table_of_jobs(columns: Sequence[str]) -> bool:
+    """Return whether a table has a column of jobs' identities and one of their states."""
+    names = {column.replace("_", "").replace(" ", "") for column in columns}
+    return bool(names & {"jobid", "idjob", "jobidraw"}) and bool(names & {"state", "status"})
 
 
 def _read_own_trace(file: LogFile) -> FailureLog:
@@ -200,233 +139,7 @@ def _read_own_trace(file: LogFile) -> FailureLog:
     distinct = dict.fromkeys(traced)
     failures = [Logged(*failure[:6]) for failure in distinct]
     names = (f"host-{number}" for number in range(file.nodes))
-    notes = left_out({"exact duplicates": len(traced) - len(distinct)})
-    notes += [] if file.span_s else [_ENDS_WITH_LAST]
-    return _watched(file.log("trace", failures, names, notes=notes), file.span_s)
-
-
-def _watched(log: FailureLog, span_s: float | None) -> FailureLog:
-    """Return a log with all nodes watched for a span; by default, until the last failure.
-
-    Raises UserError if a failure is after the end of the span, or if the span is empty.
-    """
-    last_s = log.failures[-1].time_s
-    if span_s is not None and last_s > span_s:
-        raise UserError(
-            f"--days {span_s / 86_400:g}: {log.name} has a failure after {last_s / 86_400:g} "
-            "days; give at least that"
-        )
-    end_s = last_s if span_s is None else span_s
-    if end_s <= 0.0:
-        raise UserError(f"{log.name}: all failures are at time 0; give its length by --days")
-    return replace(log, span_s=end_s, node_s=end_s * len(log.nodes))
-
-
-_Read = TypeVar("_Read")
-
-
-def _rows(
-    file: LogFile, columns: Sequence[str], needed: int, read_row: Callable[[_Cells], _Read]
-) -> tuple[list[_Read], list[str]]:
-    """Read the rows of a CSV file; of its possible `columns`, the first `needed` are required.
-
-    Returns the rows, and a note on left-out rows and columns.
-    """
-    seen: set[tuple[str, ...]] = set()
-    unread: list[str] = []
-
-    def reader_of(found: list[str], place: str) -> Callable[[list[str]], _Read | None]:
-        header = _header(found, place, columns, needed, file.columns)
-        unread.extend(header.unread)
-
-        def read(cells: list[str]) -> _Read | None:
-            row = tuple(cells)
-            if row in seen:
-                return None
-            seen.add(row)
-            return read_row(header.cells(cells))
-
-        return read
-
-    rows = list(rows_of(file.path, StringIO(file.text, newline=""), reader_of))
-    if not rows:
-        raise UserError(f"{file.path}: there is no failure in it; write one row per failure")
-    dropped = {"exact duplicates": rows.count(None)}
-    if unread:
-        named, plural = ", ".join(map(quote, unread)), "s" * (len(unread) > 1)
-        dropped[f"column{plural} ({named})"] = len(unread)
-    return [row for row in rows if row is not None], left_out(dropped)
-
-
-class _Cells(NamedTuple):
-    """The cells of a row."""
-
-    texts: Mapping[str, str]  # By Faultline's names of the columns.
-    units_s: Mapping[str, float]  # Units in seconds, of columns whose names have a unit.
-
-    def text(self, name: str) -> str:
-        """Return the text of a cell; empty if there is no such column."""
-        return self.texts.get(name, "")
-
-    def seconds(self, name: str) -> float:
-        """Return a time in seconds; a number without a unit has that of its column."""
-        return seconds_of(name, self.texts[name], self.units_s.get(name, 1.0))
-
-    def when(self) -> float | datetime:
-        """Return the row's time."""
-        text = self.texts["time"]
-        if _MONTH_FIRST.match(text):
-            return _month_first(text)
-        return parse_timestamp(text) if DATE.match(text) else self.seconds("time")
-
-
-def _month_first(text: str) -> datetime:
-    """Read a date such as ``12/31/2001 13:56``, in UTC.
-
-    Raises ValueError; the message names the remedy.
-    """
-    try:
-        moment = datetime.strptime(text, "%m/%d/%Y %H:%M" if ":" in text else "%m/%d/%Y")
-    except ValueError:
-        remedy = "write month/day/year as in 12/31/2001 13:56"
-        raise ValueError(f"{quote(text)} is no date; {remedy}") from None
-    return moment.replace(tzinfo=timezone.utc)
-
-
-class _Header(NamedTuple):
-    """The first line of a CSV file."""
-
-    # Positions of the columns that are read, by Faultline's names: the first filled cell counts.
-    places: Mapping[str, Sequence[int]]
-    units_s: Mapping[str, float]  # Units at the end of the names of columns of times.
-    unread: Sequence[str]  # Columns that are left out, by their names in the file.
-
-    def cells(self, row: Sequence[str]) -> _Cells:
-        """Return those cells of a row that are read."""
-        texts = {
-            name: next(filter(None, (row[at] for at in places)), "")
-            for name, places in self.places.items()
-        }
-        return _Cells(texts, self.units_s)
-
-
-def _header(
-    found: list[str], place: str, columns: Sequence[str], needed: int, mapped: Mapping[str, str]
-) -> _Header:
-    """Read the first line of a CSV file, with the names that ``--columns`` gives its columns."""
-    lower = [cell.lower() for cell in found]
-    chosen = _chosen(found, place, columns, mapped)
-    names, places, units_s = [], dict[str, list[int]](), dict[str, float]()
-    for at, column in enumerate(lower):
-        stem, unit = _stem_and_unit(column)
-        if column in chosen:
-            name, unit = chosen[column][0], chosen[column][1] or unit
-        else:
-            name = stem if unit and stem in _TIMES else column
-            if name in mapped:
-                # A column that is chosen for a name leaves out others of that name.
-                name = unit = ""
-        names.append(name)
-        places.setdefault(name, []).append(at)
-        if unit and name in _TIMES:
-            units_s[name] = _UNITS_S[unit]
-    columns_found = list(zip(found, lower, names, strict=True))
-    unread = [column for column, _, name in columns_found if mapped and name not in columns]
-    first_of: dict[str, str] = {}
-    for column, (name, _) in chosen.items():
-        first_of.setdefault(name, column)
-    # Several columns that are chosen for one name count as one.
-    checked = [
-        (column, name)
-        for column, low, name in columns_found
-        if column not in unread and first_of.get(name, low) == low
-    ]
-    columns_read, names_read = [column for column, _ in checked], [name for _, name in checked]
-    if wrong := wrong_columns(columns_read, names_read, columns, needed):
-        raise UserError(
-            f"{place}: {wrong}; name the columns by {_likely_option(found, columns, needed)}"
-        )
-    read = {name: places[name] for name in columns if name in places}
-    return _Header(read, units_s, unread)
-
-
-def _chosen(
-    found: Sequence[str], place: str, columns: Sequence[str], mapped: Mapping[str, str]
-) -> dict[str, tuple[str, str]]:
-    """Return the name and the unit that ``--columns`` gives columns, by their names in the file."""
-    lower, chosen = [cell.lower() for cell in found], dict[str, tuple[str, str]]()
-    for name, stated in mapped.items():
-        if name not in columns:
-            raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
-        those, unit = _columns_meant(stated.lower(), lower)
-        for column in those:
-            why = "gives that column two names" if column in chosen else ""
-            if column not in lower:
-                listed = ", ".join(map(quote, found))
-                why = f"{place} has no column {quote(column)}; it has {listed}"
-            if why:
-                raise UserError(f"--columns {name}={stated}: {why}")
-            chosen[column] = name, unit
-    return chosen
-
-
-def _columns_meant(stated: str, found: Sequence[str]) -> tuple[list[str], str]:
-    """Return the columns that a text of ``--columns`` names, and the unit at its end.
-
-    ``down time min`` is the column ``down time`` in minutes. ``hardware+software`` are two columns,
-    and the filled one counts.
-    """
-    stem, unit = _stem_and_unit(stated)
-    if stated not in found and stem in found:
-        return [stem], unit
-    return ([stated] if stated in found else [name.strip() for name in stated.split("+")]), ""
-
-
-def _stem_and_unit(name: str) -> tuple[str, str]:
-    """Split the name of a column into the rest and the unit at its end, if there is one."""
-    match = _UNIT.fullmatch(name)
-    return (match[1], match[2]) if match else (name, "")
-
-
-def _likely_option(found: Sequence[str], columns: Sequence[str], needed: int) -> str:
-    """Return the ``--columns`` that the names of the columns of a file suggest."""
-    unused, pairs = list(found), []
-    for place, name in enumerate(columns):
-        words = (name, *_ALIKE[name])
-        likely = next((one for word in words for one in unused if word in one.lower()), None)
-        if likely is not None:
-            unused.remove(likely)
-        if likely is not None or place < needed:
-            pairs.append(f"{name}={shlex.quote(likely or 'COLUMN')}")
-    return f"--columns {' '.join(pairs)} (other columns are then left out)"
-
-
-def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:
-    name = cells.text("badput").upper()
-    if name not in _BADPUT_NAMES:
-        remedy = did_you_mean(name, sorted(_BADPUT_NAMES))
-        raise ValueError(f"badput {quote(cells.text('badput'))} is unknown; {remedy}")
-    return cells.when(), name, cells.seconds("seconds"), cells.text("node")
-
-
-def _row(cells: _Cells) -> tuple[float | datetime, str, Logged]:
-    when = cells.when()
-    if not cells.text("node"):
-        raise ValueError("names no node; write the name of the node that failed")
-    kind = KINDS[kind_place(cells.text("kind"))]
-    repair_s = cells.seconds("repair") if cells.text("repair") else None
-    cause = cause_of(cells.text("cause"))
-    return when, cells.text("node"), Logged(0.0, "host", 0, cause, kind, repair_s)
-
-
-def _after_first(times: list[float | datetime], path: Path) -> list[float]:
-    """Return times in seconds after the first one; small numbers stay as they are."""
-    moments = [time for time in times if isinstance(time, datetime)]
-    if not moments:
-        seconds = [time for time in times if not isinstance(time, datetime)]
-        begin_s = min(seconds) if min(seconds) >= _LEAST_UNIX_S else 0.0
-        return [time - begin_s for time in seconds]
-    if len(moments) < len(times):
-        raise UserError(f"{path}: some times are timestamps and some are not; write either")
-    begin = min(moments)
-    return [(moment - begin).total_seconds() for moment in moments]
+    notes = [] if file.span_s else [ENDS_WITH_LAST]
+    if twice := len(traced) - len(distinct):
+        notes.insert(0, f"left out: {twice:,} exact duplicates")
+    return watched(file.log("trace", failures, names, notes=notes), file.span_s)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.analysis.failure_fit import failures_of_nodes
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs import slurm
+from faultline.experiments.config.logs import slurm, slurm_rows
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
     JobFailures,
@@ -18,8 +18,8 @@ from faultline.experiments.config.logs.failure_log import (
     Logged,
     natural_order,
 )
+from faultline.experiments.config.logs.node_lists import expand_nodes
 from faultline.experiments.config.logs.reading import read_log
-from faultline.experiments.config.logs.slurm import expand_nodes
 from faultline.experiments.config.trace_file import read_trace, write_trace
 from faultline.simulator.failures.failure import JobLayout
 from hypothesis import given
@@ -78,8 +78,12 @@ def test_jobs_of_slurm_fail_where_the_log_says(
     )
     hours = 2 * 1 + 3 * 2 + 1 + 0.5 + 2 * 1 + 0.5
     assert (log.span_s, log.node_s) == (14_400.0, hours * 3600)
-    assert "1 failures of hardware are each of one unknown node" in log.notes[-2]
-    assert log.notes[-1] == "left out: 1 steps of jobs, 1 jobs that never ran"
+    assert log.notes[:3] == (
+        "8 rows: 6 runs of jobs, 2 left out",
+        "left out: 1 steps of jobs (line 4)",
+        "left out: 1 jobs that never ran (line 9)",
+    )
+    assert log.notes[3].startswith("1 failures of hardware are each of one unknown node")
 
 
 def test_small_jobs_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -92,10 +96,8 @@ def test_small_jobs_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> N
         (10_800.0, "host", "node-fail"),
         (14_400.0, "host", "node-fail"),
     ]
-    assert log.notes[-1] == (
-        "left out: 1 exact duplicates, 1 steps of jobs, 1 jobs that never ran, 1 failures of "
-        "software on jobs of fewer than 2 nodes"
-    )
+    assert "left out: 1 exact duplicates (line 10)" in log.notes
+    assert "1 failures of software on jobs of fewer than 2 nodes do not count" in log.notes
     # Failures of software would have counted in 2 x 1, 3 x 2 and 2 x 1 hours of large jobs.
     assert log.gpu_s_of("hardware") == 12.5 * 3_600 * 8
     assert log.gpu_s_of("software") == 10 * 3_600 * 8
@@ -109,7 +111,7 @@ def test_where_all_jobs_have_one_node_their_failures_count(tmp_path: Path) -> No
 def test_a_preemption_is_no_failure_and_is_counted(tmp_path: Path) -> None:
     log = log_of(tmp_path, SACCT.replace("5|NODE_FAIL", "5|PREEMPTED"))
     assert [one.time_s for one in log.failures] == [10_800.0]
-    assert "1 preemptions" in log.notes[-1]
+    assert "1 preemptions do not count" in log.notes
 
 
 JOBS = """\
@@ -167,7 +169,7 @@ def test_a_selection_of_jobs_has_their_node_days_alone(
     # The log, not the job, says how long it was watched.
     assert log.span_s == 60 * 3_600.0
     assert log.form == f"Slurm's sacct {selection.options}"
-    assert "left out: 6 runs of other jobs (4 failed)" in log.notes[-1]
+    assert "6 runs of other jobs (4 failed) do not count" in log.notes
 
 
 def test_nodes_without_a_job_are_not_watched(tmp_path: Path) -> None:
@@ -192,7 +194,11 @@ def test_columns_of_others_are_mapped_and_have_the_units_of_their_names(tmp_path
         Logged(0.0, "host", 0, "memory", "hardware", 1_800.0),
         Logged(36 * 3600.0, "host", 1, "cable", "hardware", 7_200.0),
     )
-    assert log.notes[0] == "left out: 1 exact duplicates, 1 column ('rack')"
+    assert log.notes[:3] == (
+        "3 rows: 2 failures, 1 left out",
+        "left out: 1 exact duplicates (line 3)",
+        "left out: columns 'rack'",
+    )
     assert log_of(tmp_path, FOREIGN, columns=columns).failures[0].repair_s is None
 
 
@@ -238,22 +244,22 @@ def test_a_table_of_lanl_is_read_by_its_columns(tmp_path: Path) -> None:
         Logged(0.0, "host", 0, "Memory Dimm", "hardware", 2_700.0),
         Logged(36 * 3600.0, "host", 1, "Scheduler Software", "hardware", 7_200.0),
     )
-    assert log.notes[0] == "left out: 2 columns ('System', 'Prob Fixed')"
+    assert log.notes[1] == "left out: columns 'System', 'Prob Fixed'"
 
 
 @pytest.mark.parametrize(
     ("text", "how", "said"),
     [
         (JOBS, {"selection": JobSelection(name="pre")}, "most node-days are pre-70b, eval"),
-        (SACCT, {"selection": JobSelection(name="a b")}, "has no column JobName; call sacct --dup"),
+        (SACCT, {"selection": JobSelection(name="a b")}, "has no column JobName; call sacct --all"),
         (NAMED, {"selection": JobSelection(min_nodes=2)}, "--min-nodes 2: "),
         (
             JOBS.replace("2|eval|small|NODE_FAIL", "2|eval|small|COMPLETED"),
             {"selection": JobSelection(name="eval", min_duration_s=7_200.0)},
-            "--min-duration 7200s); choose a longer time or other jobs",
+            "no run of the selected jobs has failed; without --duplicates, sacct hides",
         ),
         (FOREIGN, {"columns": {"nodes": "hostname"}}, "did you mean 'node'?"),
-        (SACCT, {"columns": {"time": "End"}}, "is no CSV file; leave"),
+        (SACCT, {"columns": {"time": "End"}}, "is read by its own columns; leave"),
         (LANL.replace("12/31", "31/12"), {"columns": LANL_COLUMNS}, "month/day/year"),
         (LANL, {"columns": {**LANL_COLUMNS, "cause": "Hardware+Firmware"}}, "no column 'firmware'"),
         (LANL, {"columns": {**LANL_COLUMNS, "kind": "Hardware"}}, "gives that column two names"),
@@ -280,7 +286,8 @@ def test_a_csv_with_node_names(tmp_path: Path) -> None:
         Logged(0.0, "host", 1, "cable", "network", None),
         Logged(36 * 3600.0, "host", 0, "unstated", "hardware", None),
     )
-    assert (log.span_s, log.node_s, log.notes) == (432_000.0, 4 * 432_000.0, ())
+    assert (log.span_s, log.node_s) == (432_000.0, 4 * 432_000.0)
+    assert log.notes[0] == "3 rows: 3 failures, 0 left out"
 
 
 def test_what_follows_a_disruption_without_a_gap_belongs_to_it(tmp_path: Path) -> None:
@@ -317,12 +324,6 @@ def test_what_is_imported_can_be_simulated(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SACCT.replace("NODE_FAIL", "BROKEN", 1), ":3: State 'BROKEN' is none of Slurm's"),
-        (
-            SACCT.replace("gpu[01-02]", "gpu[02-01]"),
-            ":2: NodeList 'gpu[02-01]' '02-01' is no range",
-        ),
-        (SACCT.replace("T03:00:00|gpu[01-03]|gpu02", "T03"), ":3: has 4 cells"),
         ("time,node\n1,\n", ":2: names no node"),
         ("time,node,kind\n1,a,odd\n2,b,odd\n", ":2: kind 'odd' is unknown; write hardware"),
         ("time,node\n1,a\n2024-05-01,b\n", "some times are timestamps"),
@@ -335,6 +336,128 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: s
     with pytest.raises(UserError) as printed:
         log_of(tmp_path, text)
     assert said in str(printed.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SACCT.replace("NODE_FAIL", "BROKEN", 1), ":3: State 'BROKEN' is none of Slurm's"),
+        (SACCT.replace("gpu[01-02]", "gpu[02-01]"), ":2: NodeList 'gpu[02-01]' '02-01' is no"),
+        (SACCT.replace("T03:00:00|gpu[01-03]|gpu02", "T03"), ":3: has 4 cells"),
+        (SACCT.replace("01T01:00:00|gpu[01-02]", "00T01:00:00|gpu[01-02]"), ":2: '2024-05-00T"),
+        ("time,node\n1,a\n2,\n3,b\n", ":3: names no node"),
+    ],
+)
+def test_one_row_that_cannot_be_read_is_left_out_and_quoted(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    log = log_of(tmp_path, text)
+    (note,) = (note for note in log.notes if "cannot be read" in note)
+    assert note.startswith("left out: 1 that cannot be read; the first: ")
+    assert said in note
+
+
+def runs(*rows: str) -> str:
+    """Return a table of Slurm's runs of jobs of 16 nodes."""
+    return "\n".join(("JobID|State|Start|End|NodeList|FailedNode", *rows))
+
+
+FAILS = "9|NODE_FAIL|2025-10-27T00:10:00|2025-10-28T00:00:00|gpu[001-016]|gpu005.cluster"
+
+
+def test_slurm_s_own_columns_are_known_in_any_form(tmp_path: Path) -> None:
+    """As commas, in small letters, with raw identities, times since 1970, names in a domain."""
+    parsable = log_of(tmp_path, runs(FAILS))
+    assert [(one.time_s, one.number) for one in parsable.failures] == [(85_800.0, 4)]
+    other = (
+        "jobidraw,state,start,end,nodelist,failednode\n"
+        "9,NODE_FAIL,1761523800,1761609600,gpu[001-008,009-016],gpu005.cluster\n"
+    )
+    assert log_of(tmp_path, other).failures == parsable.failures
+
+
+def test_all_states_and_flags_of_slurm_are_known(tmp_path: Path) -> None:
+    states = "REQUEUE_HOLD", "SPECIAL_EXIT", "SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD"
+    times = "2025-10-01T00:00:00|2025-10-01T06:00:00"
+    rows = [f"{number}|{state}|{times}|gpu[001-016]|" for number, state in enumerate(states)]
+    log = log_of(tmp_path, runs(*rows, FAILS))
+    assert (len(log.failures), log.notes[0]) == (1, "6 rows: 6 runs of jobs, 0 left out")
+
+
+def test_an_hour_is_added_in_the_night_in_which_clocks_go_back(tmp_path: Path) -> None:
+    night = "8|COMPLETED|2025-10-26T02:50:00|2025-10-26T02:10:00|gpu[001-016]|"
+    log = log_of(tmp_path, runs(night, FAILS))
+    assert log.node_s == 16 * (20 * 60 + 85_800.0)
+    assert any("clocks go back: an hour was added" in note for note in log.notes)
+
+
+def test_a_job_that_was_never_closed_ends_when_the_next_one_has_its_nodes(tmp_path: Path) -> None:
+    runaway = "7|RUNNING|2025-10-20T00:00:00|Unknown|gpu[001-016]|"
+    log = log_of(tmp_path, runs(runaway, FAILS))
+    assert log.node_s == 16 * (7 * 86_400.0 + 600.0 + 85_800.0)
+    assert any(note.startswith("1 jobs still run by the log") for note in log.notes)
+
+
+def test_runs_that_slurm_hides_are_asked_for(tmp_path: Path) -> None:
+    """Without --duplicates a requeued job shows its last run alone."""
+    done = "8|COMPLETED|2025-10-26T00:00:00|2025-10-27T00:00:00|gpu[001-016]|"
+    with pytest.raises(UserError, match="no run has failed; without --duplicates, sacct hides"):
+        log_of(tmp_path, runs(done))
+    software = "9|FAILED|2025-10-27T00:10:00|2025-10-28T00:00:00|gpu[001-016]|"
+    log = log_of(tmp_path, runs(done, software))
+    assert any(note.startswith("no run ended because a node failed") for note in log.notes)
+
+
+XID = """\
+time,node,cause
+2023-10-03T00:08:00,n029,79
+2023-10-03T00:08:01,n029,43
+2023-10-05T10:00:00,n101,94
+2023-10-05T10:00:30,n102,94
+2023-11-01T07:00:00,n029,79
+"""
+
+
+def test_messages_of_one_incident_are_one_failure(tmp_path: Path) -> None:
+    log = log_of(tmp_path, XID, nodes=100, span_s=30 * 86_400.0)
+    assert [one.number for one in log.failures] == [0, 1, 2, 0]
+    assert any(note.startswith("merged: 1 that follow another") for note in log.notes)
+    every = log_of(tmp_path, XID, nodes=100, span_s=30 * 86_400.0, merge_within_s=0.0)
+    assert len(every.failures) == 5
+
+
+def test_rows_that_are_no_failures_do_not_count(tmp_path: Path) -> None:
+    text = "time;node;cause\n0;a;COMPLETED\n60;a;gpu\n90;b;CANCELLED by 7\n200;b;PREEMPTED\n"
+    log = log_of(tmp_path, text, nodes=2)
+    assert [(one.cause, one.kind) for one in log.failures] == [
+        ("gpu", "hardware"),
+        ("PREEMPTED", "preemption"),
+    ]
+    assert log.notes[:3] == (
+        "4 rows: 2 failures, 2 left out",
+        "left out: 1 rows of the cause COMPLETED, which is no failure (line 2)",
+        "left out: 1 rows of the cause CANCELLED, which is no failure (line 4)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("job_id,user,node_num,state,end_time\n1,u,8,FAILED,2023-05-17\n", "a table of jobs"),
+        ('{"type": "Warning", "reason": "NodeNotReady"}\n', "this is JSON, one object a line"),
+        ('[{"status": "Failed", "jobid": "a"}]\n', "something other than faults of nodes"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_by_its_name(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        log_of(tmp_path, text)
+
+
+def test_a_rate_far_from_published_ones_is_questioned(tmp_path: Path) -> None:
+    likely = log_of(tmp_path, XID, nodes=4, span_s=30 * 86_400.0)
+    assert not any("clusters that published" in note for note in likely.notes)
+    short = log_of(tmp_path, "time,node\n0,a\n3600,b\n")
+    assert "failures per 1,000 node-days; clusters that published theirs" in short.notes[-1]
 
 
 def test_more_nodes_than_there_are_and_a_span_that_is_too_short(tmp_path: Path) -> None:
@@ -369,7 +492,7 @@ def test_nodes_are_counted_before_they_are_named() -> None:
 
 
 def test_lists_of_a_log_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm, "_MOST_EXPANDED", 250_000)
+    monkeypatch.setattr(slurm_rows, "MOST_EXPANDED", 250_000)
     rows = "".join(
         f"{number}|NODE_FAIL|2024-05-01T00:00:00|2024-05-02T00:00:00|n[0-{99_000 + number}]\n"
         for number in range(300)
