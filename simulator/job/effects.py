@@ -49,7 +49,7 @@ class Effects:
     step: PlacedStep | None = None  # The step of all groups, if steps are simulated.
     # Returns the links of a network component; if it is down, the parts that are lost with it and
     # can be routed around. Needed for simulated messages.
-    parts_of: Callable[[Failure], tuple[str, ...]] = lambda _: ()
+    parts_of: Callable[[Failure], tuple[str, ...]] | None = None
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component on a step that computes `types` shard types in one go.
@@ -64,6 +64,7 @@ class Effects:
             whole_s = self.all_reduce_s(groups) if failure.level != "nvlink" else 0.0
             slow_s = self.all_reduce_s.slowed(failure.factor)(groups)
             return Effect(collective=slow_s / whole_s if whole_s else 1.0)
+        assert self.parts_of is not None
         parts = self.parts_of(failure)
         if is_down(failure):
             return Effect(parts_down=parts)
@@ -89,6 +90,7 @@ class Effects:
         """Return how many times as long a group with several slow components computes."""
         if self.step is None or self.times is None:
             return max(failure.factor for failure in failures)
+        assert self.parts_of is not None
         levels = {failure.level for failure in failures}
         are_alike = self._groups_are_alike and levels.isdisjoint(NETWORK - OF_ONE_GPU)
         simulated = 0 if are_alike else group
