@@ -1,9 +1,9 @@
 # `make` alone lists the targets. Each target sets up its environment first.
 
 ARGS ?=
-# A sweep: a TOML file or the name of a shipped grid, and the folder of its results.
+# A sweep: a TOML file or the name of a shipped grid, and the file of its results.
 GRID ?= first-look
-DIR ?= results/$(basename $(notdir $(GRID)))
+FILE ?= results/$(basename $(notdir $(GRID))).sqlite
 # Test processes; `auto` is one per processor.
 JOBS ?= auto
 
@@ -23,7 +23,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  Arguments are passed on with ARGS, as in: make reproduce ARGS=--help"
-	@echo "  A sweep has a GRID and a DIR, as in: make sweep GRID=spare-full DIR=results/spare-full"
+	@echo "  A sweep has a GRID and a FILE, as in: make sweep GRID=spare-full FILE=results/spare-full.sqlite"
 
 setup: ## make .venv ready (compiles SimGrid the first time: 5 to 9 minutes)
 	@bash .ci/setup --runtime
@@ -81,11 +81,11 @@ compare: ready ## compare all schemes, and draw maps of the best one (about 45 m
 compare-quick: ready ## the same with few seeds and one map (about 2 minutes)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
 
-sweep: ready ## run the grid GRID into DIR, or its missing runs
-	@$(BIN)/faultline sweep $(GRID) -o $(DIR) $(ARGS)
+sweep: ready ## run the grid GRID into FILE, or its missing runs
+	@$(BIN)/faultline sweep $(GRID) -o $(FILE) $(ARGS)
 
-report: ready ## write the report of the sweep in DIR
-	@$(BIN)/faultline report $(DIR) -o $(DIR)/report.html $(ARGS)
+report: ready ## write the report of the sweep in FILE
+	@$(BIN)/faultline report $(FILE) $(ARGS)
 
 publish: ready-to-develop ## regenerate results/published, or some recipes: make publish ARGS="spare ntp"
 	@$(BIN)/python .ci/publish $(ARGS)

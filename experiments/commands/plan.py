@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -70,13 +70,17 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0 if answer.finishes else 1
 
 
+def _workers(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    return workers_kept(arguments.workers, arguments.scheduler)
+
+
 _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
 
 
 def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swing]]:
     """Return the answer to a scenario, and the effects of its inputs."""
     of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
-    with _simulating(f"{of_several}closed forms") as (show, on_done), workers_kept():
+    with _simulating(f"{of_several}closed forms") as (show, on_done), _workers(arguments):
         situation = read_situation(
             name,
             arguments.settings,
@@ -165,7 +169,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _split(arguments: argparse.Namespace) -> int:
     """Split a fleet into groups and standbys, and print the goodput of each split."""
-    with progress_of(*_COLUMNS) as progress, workers_kept():
+    with progress_of(*_COLUMNS) as progress, _workers(arguments):
         task = progress.add_task("simulating splits of the fleet", total=None)
         fleet = split_fleet(
             arguments.scenarios[0],

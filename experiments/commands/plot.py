@@ -25,10 +25,11 @@ from faultline.experiments.runs.table import read_sweep
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    sweep = read_sweep(arguments.dir)
+    file: Path = arguments.file
+    sweep = read_sweep(file)
     with waiting("drawing"):
         pictures = usual_figures(sweep)
-    folder: Path = arguments.output or arguments.dir / "figures"
+    folder: Path = arguments.output or file.with_name(f"{file.stem}-figures")
     make_folder(folder, "-o FOLDER")
     written: dict[Path, str] = {}
     for picture in pictures:
@@ -41,14 +42,12 @@ def execute(arguments: argparse.Namespace) -> None:
 
 def execute_report(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    directory: Path = arguments.dir
-    output: Path = arguments.output or directory / "report.html"
+    file: Path = arguments.file
+    output: Path = arguments.output or file.with_suffix(".html")
     check_ending("--output", output, *PAGES)
-    sweep = read_sweep(directory)
+    sweep = read_sweep(file)
     if sweep.frame.empty:
-        raise UserError(
-            f"{directory}: no run of this sweep has finished yet; let faultline sweep go on"
-        )
+        raise UserError(f"{file}: no run of this sweep has finished yet; let faultline sweep go on")
     if arguments.by is not None:
         check_axis(sweep.frame, arguments.by, "--by")
     check_output("--output", output)

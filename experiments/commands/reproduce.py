@@ -56,6 +56,8 @@ def _simulate(
 
     directory = arguments.output or Path("results") / name
     make_folder(directory, "-o DIR")
-    found = run_study(study, Stage(directory, console, workers=arguments.workers, **how))
+    chosen = {"workers": arguments.workers, "scheduler": arguments.scheduler}
+    stage = Stage(directory, console, **chosen, **how)
+    found = run_study(study, stage)
     if arguments.json:
         print_json(found)

@@ -1,4 +1,4 @@
-"""``faultline sweep``: a grid of runs, resumable after a kill; ``compare``: its results."""
+"""``faultline sweep``: a grid of runs, resumable; ``export`` and ``compare``: its results."""
 
 from __future__ import annotations
 
@@ -6,74 +6,65 @@ import argparse
 import os
 import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 from faultline.experiments.analysis.comparison import ComparisonReport, make_report
 from faultline.experiments.analysis.selection import successful
-from faultline.experiments.commands.output import print_json, write_output
-from faultline.experiments.config.distribution import with_extra
-from faultline.experiments.config.errors import QUIET, UserError
+from faultline.experiments.commands.output import (
+    check_ending,
+    check_output,
+    explained,
+    print_files,
+    print_json,
+    write_output,
+)
+from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.report.paired_tables import headline_of, section_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import latex_of, on_screen
-from faultline.experiments.runs.certificates import security_for
-from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Executor, Limits
-from faultline.experiments.runs.store import NAMED_AT_MOST
+from faultline.experiments.runs.execution import open_executor
+from faultline.experiments.runs.point import Limits
 from faultline.experiments.runs.sweep_plan import PointOutcome, make_plan, simulate_plan
-from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
+from faultline.experiments.runs.table import EXPORTS, read_sweep, read_table
 from faultline.experiments.screen import Screen, message_console
 from faultline.experiments.streams import print_note, print_text
 from faultline.platforms.errors import one_line
+from faultline.platforms.files import write_file
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
-    if arguments.scheduler is not None:
-        security_for(arguments.scheduler)
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
     limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
-    directory: Path = arguments.output
+    name = str(plan.stored.grid["name"])
+    file: Path = arguments.output or Path("results", f"{name}.sqlite")
     try:
         outcome = simulate_plan(
             plan,
-            directory,
-            lambda: _executor(arguments),
+            file,
+            partial(open_executor, arguments.workers, arguments.scheduler),
             message_console(),
             limits,
             retry_failed=arguments.retry_failed,
         )
     except KeyboardInterrupt:
         print_text(
-            f"{directory}: finished runs are kept; the same command resumes the sweep",
-            as_message=True,
+            f"{file}: finished runs are kept; the same command resumes the sweep", as_message=True
         )
         raise
     if arguments.json:
-        tables = {"parquet": str(directory / PARQUET), "csv": str(directory / CSV)}
-        print_json({"name": plan.manifest.grid["name"], **asdict(outcome), "tables": tables})
+        print_json({"name": name, **asdict(outcome), "file": str(file)})
     else:
-        _print_outcome(plan.manifest.grid["name"], directory, outcome)
+        _print_outcome(name, file, outcome)
     return 1 if outcome.failed else 0
 
 
-def _executor(arguments: argparse.Namespace) -> Executor:
-    if arguments.scheduler is not None:
-        try:
-            from faultline.experiments.runs.dask_cluster import DaskExecutor
-        except ModuleNotFoundError as error:
-            raise UserError(
-                f"--scheduler: needs Dask, which is not installed; {with_extra('dask')}"
-            ) from error
-        return DaskExecutor(arguments.scheduler)
-    return LocalExecutor(arguments.workers)
-
-
-def _print_outcome(name: str, directory: Path, outcome: PointOutcome) -> None:
+def _print_outcome(name: str, file: Path, outcome: PointOutcome) -> None:
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"
         print_note(one_line(f"{runs} failed; the first: {outcome.first_error}"))
@@ -81,17 +72,31 @@ def _print_outcome(name: str, directory: Path, outcome: PointOutcome) -> None:
         f"{name}: {outcome.simulated} runs simulated, {outcome.already_there} already there, "
         f"{outcome.failed} failed"
     )
-    Screen().print(f"tables: {directory / PARQUET}, {directory / CSV}", soft_wrap=True)
+    Screen().print(f"results: {file}", soft_wrap=True)
     if QUIET in os.environ:
         return
-    quoted = shlex.quote(str(directory))
-    print_text(f"next:   faultline compare {quoted}")
-    print_text(f"        faultline report {quoted} -o report.html")
+    quoted = shlex.quote(str(file))
+    print_text(f"next:    faultline compare {quoted}")
+    print_text(f"         faultline report {quoted} -o report.html")
+    print_text(f"         faultline export {quoted} -o table.csv")
+
+
+def execute_export(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    output: Path = arguments.output
+    check_ending("-o", output, *EXPORTS)
+    check_output("-o", output)
+    plan, table = read_table(arguments.file)
+    with explained(f"-o {output}"):
+        write_file(output, EXPORTS[output.suffix.lower()](table))
+    if (planned := plan.count) > table.num_rows:
+        print_note(f"The sweep is not finished: it has {table.num_rows} of {planned} runs.")
+    print_files(arguments, {output: f"{output}: {table.num_rows} runs"})
 
 
 def execute_compare(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    sweep = read_sweep(arguments.dir)
+    sweep = read_sweep(arguments.file)
     metric = arguments.metric or METRIC
     report = make_report(sweep.frame, metric, arguments.by, arguments.baseline)
     # A stated metric replaces the standings by time to train.
@@ -100,9 +105,6 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         report.notes.append(
             f"The sweep is not finished: it has {len(sweep.frame)} of {sweep.planned} runs."
         )
-    report.notes.extend(sweep.problems[:NAMED_AT_MOST])
-    if more := len(sweep.problems[NAMED_AT_MOST:]):
-        report.notes.append(f"{more} more such files were ignored.")
     sections = {} if order is None else {"best": order.best()}
     sections |= report.sections
     if arguments.csv is not None:

@@ -10,6 +10,7 @@ import json
 import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -162,7 +163,7 @@ def sweep(
     *,
     seeds: int | Sequence[int] = 3,
     engine: EngineName = "replay",
-    folder: str | Path | None = None,
+    file: str | Path | None = None,
     workers: int | None = None,
     **changes: object,
 ) -> pd.DataFrame:
@@ -178,8 +179,8 @@ def sweep(
         Number of seeds, or the seeds.
     engine : {"replay", "simgrid"}
         The engine.
-    folder : str or Path, optional
-        Folder of the results; a repeated call executes only missing runs.
+    file : str or Path, optional
+        File of the results; a repeated call executes only missing runs.
     workers : int, optional
         Runs at a time; by default one per core. A single worker is this process, which saves the
         seconds to start others.
@@ -189,7 +190,7 @@ def sweep(
     Returns
     -------
     DataFrame
-        A row per run, as in ``table.csv`` of ``faultline sweep``. The column ``error`` has the
+        A row per run, as ``faultline export`` writes it. The column ``error`` has the
         reason of a failed run.
 
     Raises
@@ -197,7 +198,8 @@ def sweep(
     UserError
         If the grid is invalid, or every run failed.
     """
-    from faultline.experiments.runs.local import InThisProcess, LocalExecutor
+    from faultline.experiments.runs.execution import open_executor
+    from faultline.experiments.runs.executor import InThisProcess
     from faultline.experiments.runs.sweep_plan import make_plan, simulate_plan
     from faultline.experiments.runs.table import read_sweep
     from rich.console import Console
@@ -218,11 +220,11 @@ def sweep(
     }
     planned = make_plan(grid_from(tables, "sweep"))
     with TemporaryDirectory() as temporary:
-        place = Path(folder or Path(temporary, "sweep"))
+        place = Path(file or Path(temporary, "sweep.sqlite"))
         simulate_plan(
             planned,
             place,
-            lambda: InThisProcess() if workers == 1 else LocalExecutor(workers),
+            lambda: nullcontext(InThisProcess()) if workers == 1 else open_executor(workers),
             Console(quiet=True),
         )
         frame = read_sweep(place).frame
@@ -247,7 +249,7 @@ def compare(
     Parameters
     ----------
     runs : DataFrame, str or Path
-        Result of `sweep`, or the folder of a sweep.
+        Result of `sweep`, or the file of a sweep.
     metric : str
         A column.
     by : str, optional

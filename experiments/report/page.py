@@ -56,17 +56,17 @@ def report_page(
     script and style, by their digests, and forbids all loading. The sweep has a finished run. The
     price is in any currency; `by` is an axis that is compared as schemes and their settings are.
     """
-    frame, manifest = sweep.frame, sweep.manifest
+    frame, plan = sweep.frame, sweep.plan
     runs, failed = frame[frame["status"] == "ok"], frame[frame["status"] != "ok"]
     order = standings(runs, by) if len(runs) else None
     compared = order is not None and len(order.choices) > 1
-    fixed = manifest["fixed"]
+    fixed = plan.fixed
     pictures = usual_figures(sweep) if len(runs) else []
     return rendered(
         "template.html",
         ("style.css",),
         ("script.js",),
-        title=str(manifest["grid"].get("name") or fixed["name"]),
+        title=str(plan.grid.get("name") or fixed["name"]),
         version=own_version(),
         description=f"Scenario {fixed['name']}. {fixed.get('description') or ''}".strip(),
         answer=answer(order) if order else Answer(f"No answer: all {len(frame):,} runs failed."),
@@ -78,8 +78,8 @@ def report_page(
         failed=failed_table(failed) if len(failed) else None,
         command=_command(),
         options=_options(price_per_gpu_hour, by),
-        grid_text=grid_text(manifest["grid"]),
-        provenance=provenance_table(frame, manifest),
+        grid_text=grid_text(plan.grid),
+        provenance=provenance_table(frame, plan),
     )
 
 

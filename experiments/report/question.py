@@ -13,6 +13,7 @@ from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.report.tables import Table, table_of, text
+from faultline.experiments.runs.store import Plan
 from faultline.experiments.runs.table import Sweep
 
 _NOT_OF_THE_QUESTION = ("version", "name", "description")
@@ -26,7 +27,7 @@ def axes_table(sweep: Sweep) -> Table:
 def scenario_table(sweep: Sweep) -> Table:
     """Return the keys that all runs share, with their values and meanings."""
     others = {*_NOT_OF_THE_QUESTION, *sweep.axes}
-    fixed = sweep.manifest["fixed"]
+    fixed = sweep.plan.fixed
     stated = {key: [value] for key, value in fixed.items() if key not in others}
     return _keys_table("scenario-table", "The keys that all runs share", stated)
 
@@ -50,21 +51,21 @@ def _keys_table(name: str, caption: str, stated: Mapping[str, Sequence[Any]]) ->
 
 
 def grid_text(grid: Mapping[str, Any]) -> str:
-    """Return the grid file of a sweep, from the ``grid`` of its manifest."""
+    """Return the grid file of a sweep, from the ``grid`` of its plan."""
     stated = {key: value for key, value in grid.items() if key != "cases" and value != {}}
     cases = [dict(case) for case in grid.get("cases", []) if case]
     return tomlkit.dumps({**stated, **({"cases": cases} if cases else {})}).strip() + "\n"
 
 
-def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
+def provenance_table(frame: pd.DataFrame, plan: Plan) -> Table:
     """Return versions, seeds, engine, the digest of the code, and the source of machines."""
     rows = {
-        "Sweep planned by": f"Faultline {manifest['faultline']}",
+        "Sweep planned by": f"Faultline {plan.faultline}",
         "Runs simulated by": f"Faultline {_values(frame, 'version') or 'unknown'}; "
         f"digest of its code: {_values(frame, 'code')}",
         "Page written by": f"Faultline {own_version()}",
-        "Engine": str(manifest["engine"]),
-        "Seeds": ", ".join(map(str, manifest["seeds"])),
+        "Engine": plan.engine,
+        "Seeds": ", ".join(map(str, plan.seeds)),
         "Failed machines": " ".join(machines_notes(frame)) or "unknown",
     }
     return table_of(
@@ -89,10 +90,6 @@ def notices(sweep: Sweep) -> tuple[str, ...]:
             f"This sweep is not finished: {there:,} of {sweep.planned:,} runs are there. Repeat "
             "the faultline sweep command to execute the others."
         )
-    if sweep.problems:
-        count = len(sweep.problems)
-        files = "1 file was" if count == 1 else f"{count:,} files were"
-        sentences.append(f"{files} ignored: damaged, or not of this sweep.")
     if sweep.frame["code"].nunique() > 1:
         sentences.append("These runs were simulated by different versions of Faultline's code.")
     return (*sentences, *caveats(sweep.frame))

@@ -1,180 +1,129 @@
-"""Runs on the workers of a Dask cluster, and the connection to its scheduler.
-
-Each thread of a worker has its own fork server. Each error is one line.
-"""
+"""Workers of a Dask cluster: each of its processes supervises workers as this machine does."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import islice
-from pathlib import Path
-from threading import local
-from time import sleep
-from uuid import uuid4
+import multiprocessing
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from functools import lru_cache
+from urllib.parse import urlsplit
 
-from distributed import (
-    CancelledError,
-    Client,
-    Future,
-    KilledWorker,
-    Security,
-    Status,
-    as_completed,
-    get_worker,
-)
+from distributed import Client, KilledWorker, Security, get_worker
 from distributed.comm.core import connect
 from distributed.core import send_recv
 from distributed.versions import get_versions
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.certificates import security_for
-from faultline.experiments.runs.fork_server import Assignment
-from faultline.experiments.runs.local import ForkServer
-from faultline.experiments.runs.point import Limits, Request, Results, RunOutcome
-from faultline.experiments.runs.provenance import Environment, environment
+from faultline.experiments.runs.executor import simulate_requests
+from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.point import Request, RunOutcome
+from faultline.experiments.runs.provenance import Environment, difference, environment
 from faultline.experiments.streams import print_text
 
-# Runs in flight: enough to keep each thread of a large cluster busy.
-_IN_FLIGHT = 2_000
-# Time limit for connecting, and for reconnecting.
 _CONNECT_S = 15.0
-_REMEDY = (
-    "start one with `dask scheduler` as docs/many-machines.md says, and give the address that it "
-    "prints, like tls://192.0.2.1:8786"
-)
-_CLOSING = (Status.closing, Status.closed, Status.failed)
-
-_this_thread = local()
+_HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class DaskExecutor:
-    """Executes runs on the workers of a Dask cluster, one run per thread.
+    """Executes tasks on the workers of a Dask cluster, one per thread of a worker.
 
-    The address of the scheduler has the form ``tls://192.0.2.1:8786``. A UserError is raised if the
-    scheduler is outside this machine and Dask's configuration names no certificates.
+    The address of the scheduler has the form ``tls://192.0.2.1:8786``. It is a UserError if there
+    is none, if its version differs, or if it is outside this machine and does not speak TLS.
     """
 
-    def __init__(self, scheduler_address: str) -> None:
-        self.scheduler_address = scheduler_address
-        self._security = security_for(scheduler_address)
+    in_flight = 2_000  # Enough to keep each thread of a large cluster busy.
 
-    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Execute the requests; see `Executor`.
-
-        Other workers retry the runs of a lost worker. A run whose workers keep failing has a result
-        with an error. It is a UserError if the scheduler is missing or permanently lost, or if the
-        environment of a worker differs from that of this machine.
-        """
-        address, directory, expected = self.scheduler_address, str(Path.cwd()), environment()
-        assignments = (Assignment(request, limits, directory) for request in requests)
-        under_way: dict[str, Assignment] = {}
-        with _connected(address, self._security) as client:
-
-            def submit(assignments: Iterable[Assignment]) -> Iterator[Future[RunOutcome]]:
-                for assignment in assignments:
-                    _wait_until_connected(client, address)
-                    # A unique key, so that Dask does not mistake a resubmitted run for the first
-                    # submission. Dask groups tasks by the part before the hyphen.
-                    key = f"faultline_run-{uuid4().hex}"
-                    under_way[key] = assignment
-                    yield client.submit(
-                        simulate_on_worker, assignment, expected, key, key=key, pure=False
-                    )
-
-            if not client.nthreads():
-                print_text(
-                    f"scheduler {address} has no workers; waiting for one: "
-                    f"dask worker {address} --nthreads 1",
-                    as_message=True,
-                )
-            first = list(submit(islice(assignments, _IN_FLIGHT)))
-            completed = as_completed(first, loop=client.loop)
-            for future in completed:
-                assignment = under_way.pop(future.key)
-                result = _result_of(future, assignment.request.run_id, address)
-                if result is None:
-                    completed.update(list(submit([assignment])))
-                    continue
-                yield result
-                completed.update(list(submit(islice(assignments, 1))))
-
-
-@contextmanager
-def _connected(address: str, security: Security) -> Iterator[Client]:
-    """Connect to a scheduler, with Dask's log disabled; leaving cancels the runs in flight."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        _check_scheduler(address, security)
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
-        try:
-            yield client
-        finally:
-            with suppress(Exception):  # The scheduler may be gone.
-                client.close(timeout=_CONNECT_S)
-    finally:
-        logger.setLevel(level)
-
-
-def _check_scheduler(address: str, security: Security) -> None:
-    """Refuse an address without a scheduler, or whose scheduler has another version."""
-    try:
-        kind, there = asyncio.run(asyncio.wait_for(_identify(address, security), _CONNECT_S))
-    except Exception as error:  # An invalid address, no reply, or not Dask's protocol.
-        timed_out = f"no answer in {_CONNECT_S:g} s"
-        reason = timed_out if isinstance(error, asyncio.TimeoutError) else _reason(error)
-        raise UserError(f"scheduler {address}: {reason}; {_REMEDY}") from error
-    if kind != "Scheduler":
-        raise UserError(f"scheduler {address}: this is a {kind.lower()} of Dask; {_REMEDY}")
-    here = get_versions()["packages"]
-    for package in ("python", "distributed"):
-        theirs, ours = str(there.get(package)), str(here[package])
-        # Patch releases of Python are compatible; those of Dask may not be.
-        parts = 2 if package == "python" else None
-        if theirs.split(".")[:parts] != ours.split(".")[:parts]:
-            raise UserError(
-                f"scheduler {address}: has {package} {theirs}, and {ours} is here; "
-                "install the same everywhere"
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._expected: dict[str, Environment] = {}
+        self._client = _connected(address)
+        self._executor = self._client.get_executor(pure=False)
+        if not self._client.nthreads():
+            print_text(
+                f"scheduler {address} has no workers; waiting for one: "
+                f"dask worker {address} --nthreads 1",
+                as_message=True,
             )
 
+    def submit(self, request: Request) -> Future[RunOutcome]:
+        """Begin a task; see `RunExecutor`."""
+        source = request.task.source
+        if source not in self._expected:
+            self._expected[source] = environment(source)
+        future: Future[RunOutcome] = self._executor.submit(
+            simulate_on_worker, request, self._expected[source]
+        )
+        return future
 
-async def _identify(address: str, security: Security) -> tuple[str, dict[str, str | None]]:
-    """Return the role of the Dask process at an address, and its package versions."""
-    arguments = security.get_connection_args("client")
-    comm = await connect(address, timeout=_CONNECT_S, **arguments)
+    def outcome(self, future: Future[RunOutcome]) -> RunOutcome:
+        """Return the outcome of a task, which Dask repeats if its worker is lost."""
+        try:
+            return future.result()
+        except KilledWorker as error:
+            return RunOutcome(None, f"its workers failed, {error.allowed_failures + 1} in a row")
+        except CancelledError as error:
+            raise UserError(
+                f"scheduler {self._address}: the connection was lost; start the scheduler and its "
+                "workers again, and repeat the command"
+            ) from error
+        except Exception as error:
+            raise UserError(f"scheduler {self._address}: {_reason(error)}") from error
+
+    def shutdown(self) -> None:
+        """Cancel all tasks, and disconnect."""
+        with suppress(Exception):  # The scheduler may be gone.
+            self._executor.shutdown(wait=False)
+            self._client.close(timeout=_CONNECT_S)
+
+
+def check_encrypted(address: str) -> None:
+    """Refuse the address of a scheduler outside this machine that does not speak TLS."""
+    try:
+        host = urlsplit(address if "://" in address else f"tcp://{address}").hostname
+    except ValueError as error:
+        raise UserError(f"scheduler {address}: {error}; give tls://HOST:PORT") from error
+    if host not in _HERE and not address.startswith("tls://"):
+        raise UserError(
+            f"scheduler {address}: without TLS, anyone who reaches it can run anything; give "
+            "tls://HOST:PORT, as docs/many-machines.md says"
+        )
+
+
+def _connected(address: str) -> Client:
+    check_encrypted(address)
+    # Errors are reported in one line.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+    # Dask's configuration names the certificates.
+    security = Security(require_encryption=True) if address.startswith("tls://") else Security()
+    try:
+        kind, there = asyncio.run(asyncio.wait_for(_identified(address, security), _CONNECT_S))
+        if kind != "Scheduler":
+            raise ValueError(f"this is a {kind.lower()} of Dask")
+        here = get_versions()["packages"]["distributed"]
+        if there != here:
+            raise ValueError(f"has distributed {there}, and {here} is here")
+        return Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
+    except Exception as error:  # An invalid address, no reply, no certificates, another protocol.
+        late = isinstance(error, asyncio.TimeoutError)
+        reason = f"no answer in {_CONNECT_S:g} s" if late else _reason(error)
+        raise UserError(
+            f"scheduler {address}: {reason}; start one as docs/many-machines.md says, and give the "
+            "address that it prints, like tls://192.0.2.1:8786"
+        ) from error
+
+
+async def _identified(address: str, security: Security) -> tuple[str, str]:
+    """Return the role of the Dask process at an address, and its version.
+
+    A client would wait for ever for the answer of another program.
+    """
+    comm = await connect(address, timeout=_CONNECT_S, **security.get_connection_args("client"))
     try:
         kind: str = (await send_recv(comm, op="identity"))["type"]
-        versions: dict[str, str | None] = (await send_recv(comm, op="versions"))["packages"]
+        return kind, str((await send_recv(comm, op="versions"))["packages"]["distributed"])
     finally:
         comm.abort()
-    return kind, versions
-
-
-def _wait_until_connected(client: Client, address: str) -> None:
-    """Wait until Dask has restored a broken connection."""
-    while client.status != "running":
-        if client.status in ("closing", "closed"):
-            raise UserError(
-                f"scheduler {address}: the connection was lost and not restored in "
-                f"{_CONNECT_S:g} s; start the scheduler and its workers, and resume"
-            )
-        sleep(0.1)
-
-
-def _result_of(future: Future[RunOutcome], run_id: str, address: str) -> RunOutcome | None:
-    """Return the result of a run; None if the scheduler was lost with all its state."""
-    try:
-        return future.result()
-    except KilledWorker as error:
-        lost = error.allowed_failures + 1
-        return RunOutcome(None, f"its workers failed, {lost} in a row", run_id=run_id)
-    except CancelledError:
-        return None
-    except Exception as error:
-        raise UserError(f"scheduler {address}: {_reason(error)}") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -182,27 +131,28 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> RunOutcome:
-    """Execute a run in the fork server of this thread of a worker.
+@lru_cache(maxsize=1)
+def _workers(threads: int) -> LocalExecutor:
+    # Dask's processes are daemons, which multiprocessing keeps from having children.
+    vars(multiprocessing.current_process())["_config"]["daemon"] = False
+    return LocalExecutor(threads)
 
-    The run ends if its Dask task, `key`, is cancelled. It is a UserError, which names the
-    worker, if the worker cannot execute runs or lacks the expected environment of the sweep.
+
+@lru_cache
+def _environment_here(source: str) -> Environment:
+    return environment(source)
+
+
+def simulate_on_worker(request: Request, expected: Environment) -> RunOutcome:
+    """Execute a task in a process of this worker of the cluster.
+
+    It is a UserError, which names the worker, if its environment is not the expected one.
     """
     worker = get_worker()
-
-    def wanted() -> bool:
-        # Dask marks a task as cancelled if its client is gone, but does not interrupt it. A closing
-        # worker waits for its tasks, although other workers repeat them already.
-        task = worker.state.tasks.get(key)
-        return worker.status not in _CLOSING and task is not None and task.state != "cancelled"
-
-    server: ForkServer | None = getattr(_this_thread, "server", None)
-    if server is None or server.expected != expected:
-        # The source may have changed since the last run.
-        if server is not None:
-            server.stop()
-        server = _this_thread.server = ForkServer(expected)
-    try:
-        return server.simulate(assignment, wanted)
-    except UserError as error:
-        raise UserError(f"worker {worker.address}: {error}") from error
+    differs = difference(expected, _environment_here(request.task.source))
+    if differs is not None:
+        raise UserError(
+            f"worker {worker.address}: {differs}, so records would not agree; install the same "
+            "versions everywhere, and do not edit the source during a sweep"
+        )
+    return next(simulate_requests(_workers(worker.state.nthreads), [request]))

@@ -1,4 +1,4 @@
-"""Execution of many tasks, in memory or into a store, and the display of their progress."""
+"""Execution of many tasks, in memory or into a file, and the display of their progress."""
 
 from __future__ import annotations
 
@@ -6,27 +6,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.progress import WorkProgress
+from faultline.experiments.runs.executor import InThisProcess, RunExecutor, simulate_requests
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.manifest import seal, unseal
-from faultline.experiments.runs.point import (
-    KnownDurations,
-    Limits,
-    Request,
-    Results,
-    RunOutcome,
-    Task,
-    cores,
-)
+from faultline.experiments.runs.point import Request, RunOutcome, Task, cores
 from faultline.experiments.runs.provenance import code_digest
-from faultline.experiments.runs.store import StoredRun, open_store
-from faultline.experiments.screen import print_message, text_column
+from faultline.experiments.runs.store import open_store
+from faultline.experiments.screen import text_column
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn
 
@@ -56,13 +48,43 @@ def progress_of_runs(
         yield update
 
 
-_kept_executor: ContextVar[LocalExecutor | None] = ContextVar("kept_executor", default=None)
+_kept_executor: ContextVar[RunExecutor | None] = ContextVar("kept_executor", default=None)
 
 
 @contextmanager
-def workers_kept(workers: int | None = None) -> Iterator[None]:
-    """Keep the workers of `simulate` from one call to the next within a ``with`` block."""
-    with LocalExecutor(workers) as executor:
+def open_executor(
+    workers: int | None = None, scheduler: str | None = None
+) -> Iterator[RunExecutor]:
+    """Open the workers of this machine or of a Dask scheduler, and end them afterwards.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Number of processes on this machine; by default one per core.
+    scheduler : str, optional
+        Address of a scheduler, as ``tls://192.0.2.1:8786``; its workers execute the tasks.
+    """
+    executor: RunExecutor
+    if scheduler is None:
+        executor = LocalExecutor(workers)
+    else:
+        try:
+            from faultline.experiments.runs.dask_cluster import DaskExecutor
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"--scheduler: needs Dask, which is not installed; {with_extra('dask')}"
+            ) from error
+        executor = DaskExecutor(scheduler)
+    try:
+        yield executor
+    finally:
+        executor.shutdown()
+
+
+@contextmanager
+def workers_kept(workers: int | None = None, scheduler: str | None = None) -> Iterator[None]:
+    """Let `simulate` use the same workers in each call within a ``with`` block."""
+    with open_executor(workers, scheduler) as executor:
         token = _kept_executor.set(executor)
         try:
             yield
@@ -72,27 +94,27 @@ def workers_kept(workers: int | None = None) -> Iterator[None]:
 
 def simulate(
     tasks: Sequence[Task],
-    store: Path | None = None,
+    file: Path | None = None,
     *,
     workers: int | None = None,
     on_done: Callable[[], None] | None = None,
 ) -> list[Any]:
     """Execute points or calls, and return their results in order.
 
-    The results depend neither on the workers nor on the content of the store.
+    The results depend neither on the workers nor on the content of the file.
 
     Parameters
     ----------
     tasks : sequence of Point or Call
         The tasks; put the longest last, since the last starts first.
-    store : Path, optional
-        Folder that keeps each result as soon as it arrives. The same call then executes only tasks
+    file : Path, optional
+        File that keeps each result as soon as it arrives. The same call then executes only tasks
         whose result is missing or was made by other source code.
     workers : int, optional
-        Number of concurrent runs on this machine; by default one per core. A single run needs no
-        process of its own.
+        Number of processes on this machine; by default one per core. A single task, or a single
+        worker, needs no process of its own. Ignored if workers are kept (`workers_kept`).
     on_done : callable, optional
-        Called in this process for each finished task, including those found in the store.
+        Called in this process for each finished task, including those found in the file.
 
     Returns
     -------
@@ -102,61 +124,58 @@ def simulate(
     Raises
     ------
     UserError
-        With the message of the first failed run. Results in the store are kept.
+        With the message of the first failed run. Results in the file are kept.
     RuntimeError
         With the traceback of a run that failed by a bug.
     """
     done_of_task = on_done or (lambda: None)
 
-    def collect(pending: list[Request], take: Callable[[RunOutcome], None]) -> None:
-        with closing(_results(pending[::-1], workers)) as results:
-            for result in results:
-                if result.trace is not None:
-                    raise RuntimeError(result.trace)
-                if result.error is not None:
-                    raise UserError(result.error)
-                take(result)
+    def results(requests: list[Request]) -> Iterator[RunOutcome]:
+        with (
+            _executor(workers, len(requests)) as executor,
+            closing(simulate_requests(executor, requests[::-1])) as outcomes,
+        ):
+            for outcome in outcomes:
+                if outcome.trace is not None:
+                    raise RuntimeError(outcome.trace)
+                if outcome.error is not None:
+                    raise UserError(outcome.error)
+                yield outcome
                 done_of_task()
 
-    if store is None:
-        values: dict[str, Any] = {}
+    if file is None:
         requests = [Request(str(place), task) for place, task in enumerate(tasks)]
-        collect(requests, lambda result: values.update({result.run_id: result.value}))
+        values = {outcome.run_id: outcome.value for outcome in results(requests)}
         return [_labelled(task, values[str(place)]) for place, task in enumerate(tasks)]
 
     names = [task.key() for task in tasks]
     by_name = dict(zip(names, tasks, strict=True))
     codes = {source: code_digest(source) for source in {task.source for task in tasks}}
-    with open_store(store, by_name, print_message, "folder") as kept:
-
-        def keep(result: RunOutcome) -> None:
-            code = codes[by_name[result.run_id].source]
-            # After the round trip through JSON, it equals a value read from the store.
-            value = unseal(seal({"value": result.value}))["value"]
-            kept.save(StoredRun(result.run_id, value, None, code, result.wall_s))
-
-        kept.runs = {
-            name: run
-            for name, run in kept.runs.items()
-            if run.code == codes[by_name[name].source] and not run.failed
+    with open_store(file) as store:
+        kept = {
+            name: value for code in codes.values() for name, value in store.values(code).items()
         }
-        kept.begin()
-        for _ in range(len(tasks) - len(kept.missing())):
+        requests = [Request(name, task) for name, task in by_name.items() if name not in kept]
+        for _ in range(len(tasks) - len(requests)):
             done_of_task()
-        collect([Request(name, by_name[name]) for name in by_name if name not in kept.runs], keep)
-        return [
-            _labelled(by, kept.runs[name].record) for name, by in zip(names, tasks, strict=True)
-        ]
+        for outcome in results(requests):
+            name = outcome.run_id
+            code = codes[by_name[name].source]
+            kept[name] = store.save_value(name, code, outcome.value)
+        return [_labelled(by, kept[name]) for name, by in zip(names, tasks, strict=True)]
 
 
-def _results(pending: list[Request], workers: int | None) -> Results:
-    if min(workers or cores(), len(pending)) <= 1:
-        known = KnownDurations()
-        return (replace(one.task.simulate(known), run_id=one.run_id) for one in pending)
-    executor = _kept_executor.get()
-    if executor is None or executor.workers != (workers or cores()):
-        executor = LocalExecutor(workers)
-    return executor.simulate(pending, Limits())
+@contextmanager
+def _executor(workers: int | None, tasks: int) -> Iterator[RunExecutor]:
+    """Yield the kept executor, one of this machine, or this process if that suffices."""
+    kept = _kept_executor.get()
+    if kept is not None and workers != 1 and tasks > 1:
+        yield kept
+    elif min(workers or cores(), tasks) <= 1:
+        yield InThisProcess()
+    else:
+        with open_executor(workers) as executor:
+            yield executor
 
 
 def _labelled(task: Task, value: Any) -> Any:

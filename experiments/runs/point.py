@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import traceback
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
+from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run, stated_hash
-from faultline.platforms.errors import one_line
 from faultline.simulator.job.durations import Durations
-from faultline.strategies.interface.errors import text_of
 
 Labels = tuple[tuple[str, Any], ...]
 
@@ -32,8 +25,7 @@ class Limits:
     """Limits of a single run; None is no limit."""
 
     time_s: float | None = None  # Seconds of real time.
-    # Resident memory of its process and the children of that process, in bytes.
-    memory_bytes: int | None = None
+    memory_bytes: int | None = None  # Data of each of its processes, in bytes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,43 +35,27 @@ class RunOutcome:
     value: Any  # The record, or the value that the called function returned.
     error: str | None = None  # One line if the run failed.
     trace: str | None = None  # Traceback of an unexpected error.
-    # Durations that the run looked up, and their scenario.
-    learned: tuple[Scenario, Durations] | None = None
-    run_id: str = ""  # Name of the request; empty until it is known.
+    run_id: str = ""  # Name of the request.
     wall_s: float = 0.0  # Real time of the run, in seconds.
 
 
-class KnownDurations:
-    """Durations of the last `size` scenarios: a look-up may take longer than a run."""
-
-    # Tables and keys of a scenario that do not affect its durations.
-    WITHOUT = frozenset({"name", "description", "strategy", "failures", "uncertain"})
-
-    def __init__(self, size: int = 64) -> None:
-        self._size = size
-        self._known: OrderedDict[Hashable, Durations] = OrderedDict()
-
-    def of(self, scenario: Scenario) -> Durations | None:
-        """Return the durations of a scenario, or None if they are unknown."""
-        return self._known.get(_durations_key(scenario))
-
-    def learn(self, scenario: Scenario, durations: Durations) -> None:
-        """Store durations, and read the platform, so that forked processes have both."""
-        check_platform(scenario)
-        self._known[_durations_key(scenario)] = durations
-        while len(self._known) > self._size:
-            self._known.popitem(last=False)
+_MOST_KNOWN = 64
+_known: dict[Hashable, Durations] = {}
+"""Durations of the last scenarios in this process: a look-up may take longer than a run."""
+_WITHOUT_EFFECT = {"name", "description", "strategy", "failures", "uncertain"}
+"""Tables and keys of a scenario that do not affect its durations."""
 
 
-def _durations_key(scenario: Scenario) -> Hashable:
-    """Return all that durations depend on; an edited platform file has another key."""
-    tables = scenario.model_dump_json(exclude=set(KnownDurations.WITHOUT))
-    try:
-        path = Path(scenario.platform.file).resolve()
-        status = path.stat()
-    except OSError:
-        return tables
-    return tables, path, status.st_mtime_ns, status.st_size
+def _resolved(scenario: Scenario) -> ResolvedJob:
+    path = Path(scenario.platform.file)
+    # An edited platform file has other durations; a shipped platform is no file.
+    edited = path.stat().st_mtime_ns if path.is_file() else None
+    key = scenario.model_dump_json(exclude=_WITHOUT_EFFECT), path.absolute(), edited
+    resolved = resolve(scenario, _known.get(key))
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[key] = resolved.durations
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +93,9 @@ class Point:
             name, resolved.redundancy, resolved.interval_steps, resolved.durations, *kept
         )
 
-    def read_ahead(self) -> None:
-        """Read the files that all runs on this platform need, so that forked processes have them.
-
-        Nothing happens if the scenario is not resolved yet, as that may take simulations. The run
-        reports errors.
-        """
-        if self.resolved is not None:
-            with suppress(*EXPLAINED):
-                self.resolved.job(self.seed)
-                self.resolved.read_ahead()
-
-    def simulate(self, known: KnownDurations) -> RunOutcome:
+    def simulate(self) -> Record:
         """Execute the run in this process."""
-        if self.resolved is not None:
-            return RunOutcome(run(self.resolved, self.seed, self.engine))
-        durations = known.of(self.scenario)
-        resolved = resolve(self.scenario, durations)
-        record = run(resolved, self.seed, self.engine)
-        learned = (self.scenario, resolved.durations) if durations is None else None
-        return RunOutcome(record, learned=learned)
+        return run(self.resolved or _resolved(self.scenario), self.seed, self.engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +121,9 @@ class RunCall:
         """Return the name of this call: a digest of function and argument."""
         return _digest(self.source, self.function.__qualname__, self.argument)
 
-    def simulate(self, known: KnownDurations) -> RunOutcome:
+    def simulate(self) -> Any:
         """Call the function in this process."""
-        return RunOutcome(self.function(self.argument))
+        return self.function(self.argument)
 
 
 Task = Point | RunCall
@@ -172,26 +131,12 @@ Task = Point | RunCall
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A task, and the name that its result has."""
+    """A task as workers get it."""
 
-    run_id: str
+    run_id: str  # Name of its result.
     task: Task
-
-
-Results = Generator[RunOutcome, None, None]
-
-
-class Executor(Protocol):
-    """Executes runs: on this machine, or on a Dask cluster."""
-
-    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Execute the requests, and yield each result as it arrives, in any order.
-
-        Requests are consumed lazily, so there may be any number of them. A run that crashes or
-        exceeds its limits has a result with an error; the others continue. Closing the iterator
-        stops the runs in flight and leaves no process behind.
-        """
-        ...
+    limits: Limits = Limits()
+    folder: str = field(default_factory=os.getcwd)  # Where its relative paths start.
 
 
 def name_run(named_scenario: str, seed: int, engine: EngineName) -> str:
@@ -202,22 +147,6 @@ def name_run(named_scenario: str, seed: int, engine: EngineName) -> str:
 def cores() -> int:
     """Return the number of processors this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-def attempt(task: Task, known: KnownDurations) -> RunOutcome:
-    """Execute a task in this process; an exception becomes its error."""
-    try:
-        return task.simulate(known)
-    except BaseException as error:  # SystemExit too: each failed run needs a reason.
-        trace = None if isinstance(error, EXPLAINED) else traceback.format_exc()
-        return RunOutcome(None, explain(error), trace)
-
-
-def explain(error: BaseException) -> str:
-    """Return an error as one line that is the same in each run."""
-    text = str(error) if isinstance(error, EXPLAINED) else text_of(error)
-    # Addresses in memory differ from run to run.
-    return one_line(re.sub(r" at 0x[0-9a-fA-F]+", "", text))
 
 
 def _digest(*parts: object) -> str:

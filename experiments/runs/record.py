@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -449,8 +449,6 @@ _DEFINED = (
 
 COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
 """All columns of a record by name, in order; `FAMILIES` come in between."""
-REQUIRED = frozenset(name for name, one in COLUMNS.items() if not one.optional)
-"""Columns that every record has."""
 
 FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}
 """Families of columns, by prefix."""
@@ -461,6 +459,13 @@ def column(name: str) -> Column | None:
     if name in COLUMNS:
         return COLUMNS[name]
     return next((FAMILIES[prefix] for prefix in FAMILIES if name.startswith(prefix)), None)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return those names that are columns of a record, but the seed, in the order of records."""
+    places = {one.name: place for place, one in enumerate(_DEFINED)}
+    found = [(places[one.name], name) for name in names if (one := column(name)) is not None]
+    return [name for _, name in sorted(found) if name != "seed"]
 
 
 def record_of(simulated: SimulatedRun) -> Record:

@@ -1,46 +1,84 @@
-"""A folder with one file per run, from which a killed sweep or study resumes.
+"""The file of results: SQLite, written by one process, and complete up to its last finished run.
 
-The store of a sweep has a plan (`Manifest`), and gets tables at its end. The store of a study has
-no plan.
+While it is written, the file has a write-ahead log beside it, so that others may read it and a
+kill loses only the runs in flight. At rest it is a single file.
+
+========== ======================================================================================
+table      rows
+========== ======================================================================================
+`settings` the last sweep as keys and JSON values: its grid, engine, seeds, code
+`points`   the points of the last sweep: place, hash of the scenario, keys and their values as JSON
+`runs`     the runs of all sweeps: hash of the scenario, seed, code, error, and the record's columns
+`calls`    results of functions as JSON
+========== ======================================================================================
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import gc
-import os
-import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs import manifest as manifests
-from faultline.experiments.runs.manifest import (
-    DamagedError,
-    Manifest,
-    differences,
-    read_manifest,
-    read_own,
-    seal,
-    unseal,
-)
-from faultline.experiments.runs.record import REQUIRED
-from faultline.platforms.files import check_replaceable, is_draft, write_file
+from faultline.experiments.config.grid import EngineName
+from faultline.experiments.runs.point import name_run
+from faultline.experiments.runs.record import COLUMNS
+from faultline.platforms.files import check_replaceable
+from filelock import FileLock, Timeout
 
-FOLDER = "runs"
-LOCK = ".lock"
-NAMED_AT_MOST = 20
-"""Number of damaged files listed by name; further ones are only counted."""
-_SUFFIX = ".json"
-_NO_FOLDER = "not a folder"
-_DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_APPLICATION = 0x464C5331
+"""Number by which SQLite identifies the files of a program."""
+_FORMAT = 1
+_OWN = ("run_id", "stated_hash", "seed", "code", "error", "wall_s")
+"""Columns of `runs` before those of the record."""
 
-PrintLine = Callable[[str], None]
+
+class PlannedRun(NamedTuple):
+    """A run without the code that makes it."""
+
+    run_id: str  # Its name.
+    stated_hash: str  # Digest of the scenario as stated.
+    seed: int  # Seed of the random numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The runs of a sweep as they are stored: named without the code that planned them."""
+
+    faultline: str  # Version of Faultline that planned it.
+    code: str  # Digest of the source that makes its runs.
+    grid: dict[str, Any]  # The grid file as read: its tables flattened to dotted keys.
+    engine: EngineName  # The engine of the runs (one of "replay", "simgrid").
+    fixed: dict[str, Any]  # Dotted keys and values of the scenario before any of `keys` is set.
+    keys: list[str]  # The dotted keys that differ between points.
+    seeds: list[int]  # The seeds of every point.
+    # The values of `keys` at each point, by the hash of its scenario as stated.
+    points: dict[str, dict[str, Any]]
+
+    def runs(self) -> Iterator[PlannedRun]:
+        """Yield each run; the seeds of a point are adjacent."""
+        for stated_hash in self.points:
+            for seed in self.seeds:
+                yield PlannedRun(name_run(stated_hash, seed, self.engine), stated_hash, seed)
+
+    @property
+    def count(self) -> int:
+        """Number of runs."""
+        return len(self.points) * len(self.seeds)
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The keys that take more than one value, and their values in order."""
+        values = {
+            key: list(dict.fromkeys(point[key] for point in self.points.values()))
+            for key in self.keys
+        }
+        return {key: each for key, each in values.items() if len(each) > 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,251 +86,204 @@ class StoredRun:
     """A finished run as it is stored."""
 
     run_id: str  # Its name.
-    record: Any  # The flat record, or the value of a function; None if the run failed.
-    error: str | None  # One line if the run failed.
+    stated_hash: str  # Digest of the scenario as stated.
+    seed: int  # Seed of the random numbers.
     code: str  # Digest of the source that made it.
+    error: str | None  # One line if the run failed.
     wall_s: float  # Real time of the run, in seconds. It differs between machines: in no table.
-
-    @property
-    def failed(self) -> bool:
-        """Whether the run has an error instead of a record."""
-        return self.error is not None
+    record: Mapping[str, Any]  # The flat record; empty if the run failed.
 
 
-def write_run(directory: Path, run: StoredRun) -> None:
-    """Write a run into a store, in one atomic step."""
-    write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
+class Store:
+    """An open file of results."""
+
+    def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
+        self.file = file
+        self._connection = connection
+        self.columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+
+    def write_plan(self, plan: Plan) -> None:
+        """Make a plan the last one."""
+        execute = self._connection.execute
+        execute("BEGIN")
+        execute("DELETE FROM settings")
+        execute("DELETE FROM points")
+        for one in fields(plan):
+            if one.name != "points":
+                value = _json(getattr(plan, one.name))
+                execute("INSERT INTO settings VALUES (?, ?)", (one.name, value))
+        for place, (stated_hash, values) in enumerate(plan.points.items()):
+            execute("INSERT INTO points VALUES (?, ?, ?)", (place, stated_hash, _json(values)))
+        execute("COMMIT")
+
+    def plan(self) -> Plan | None:
+        """Return the last plan; None if there is none."""
+        execute = self._connection.execute
+        settings = {key: json.loads(value) for key, value in execute("SELECT * FROM settings")}
+        points = execute("SELECT stated_hash, settings FROM points ORDER BY point")
+        stored = {stated_hash: json.loads(values) for stated_hash, values in points}
+        return Plan(points=stored, **settings) if settings else None
+
+    def save_run(self, run: StoredRun) -> None:
+        """Write a run, in place of an earlier one of the same name and code."""
+        values = {name: getattr(run, name) for name in _OWN}
+        values |= {name: _plain(value) for name, value in run.record.items()}
+        for name in values.keys() - set(self.columns):
+            self._connection.execute(f"ALTER TABLE runs ADD COLUMN {_quoted(name)}")
+            self.columns.append(name)
+        names = ", ".join(map(_quoted, values))
+        marks = ", ".join("?" * len(values))
+        self._connection.execute(
+            f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", tuple(values.values())
+        )
+
+    def runs(self, columns: Sequence[str], code: str) -> list[tuple[Any, ...]]:
+        """Return some columns of all runs that some code made."""
+        names = ", ".join(map(_quoted, columns))
+        return self._connection.execute(
+            f"SELECT {names} FROM runs WHERE code = ?", (code,)
+        ).fetchall()
+
+    def count_runs(self) -> int:
+        """Return the number of runs of all sweeps."""
+        return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def save_value(self, name: str, code: str, value: Any) -> Any:
+        """Write the result of a function, and return it as it will be read."""
+        text = _json(value)
+        self._connection.execute(
+            "INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", (name, code, text)
+        )
+        return json.loads(text)
+
+    def values(self, code: str) -> dict[str, Any]:
+        """Return the results of functions that some code made, by name."""
+        rows = self._connection.execute("SELECT name, value FROM calls WHERE code = ?", (code,))
+        return {name: json.loads(value) for name, value in rows}
 
 
-def read_runs(
-    directory: Path, requested: Manifest | frozenset[str]
-) -> tuple[dict[str, StoredRun], dict[Path, str]]:
-    """Read the requested runs of a store by name, and return why damaged files are refused.
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
-    With a plan, results are records, and need all columns of this version. Other files are ignored.
-    """
-    runs: dict[str, StoredRun] = {}
-    damaged: dict[Path, str] = {}
-    columns: frozenset[str] = frozenset()
-    if isinstance(requested, Manifest):
-        columns, requested = REQUIRED, frozenset(requested.run_ids)
-    folder = directory / FOLDER
-    if os.path.lexists(folder) and not _is_own_folder(folder):
-        return runs, {folder: _NO_FOLDER}
-    with suppress(FileNotFoundError), _without_collector():
-        for name in sorted(entry.name for entry in os.scandir(folder)):
-            if is_draft(name) or name.removesuffix(_SUFFIX) not in requested:
-                continue
-            try:
-                run = _read(folder, name)
-                if columns and not (run.failed or columns <= run.record.keys()):
-                    raise DamagedError("lacks columns that this version has")
-            except DamagedError as error:
-                damaged[folder / name] = str(error)
-            else:
-                runs[run.run_id] = run
-    return runs, damaged
+
+def _json(value: Any) -> str:
+    # Infinity and NaN, too: an extension of JSON that Python and SQLite read.
+    return json.dumps(value, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
-    """Disable the garbage collector, which would scan all records again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
+def open_store(file: Path) -> Iterator[Store]:
+    """Open a file of results to write it, alone; it is created if missing.
+
+    It is a UserError if it is something else, damaged, or open already, or if the disk is full.
+    """
+    _check_path(file)
+    with _locked(file), _explained(file), closing(_connected(file, "rwc")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # A machine that loses power may lose the last runs, but no file is damaged.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield Store(file, connection)
+        finally:
+            # A full disk, or a reader, may prevent that; the next writer does it.
+            with suppress(sqlite3.Error):
+                connection.execute("PRAGMA journal_mode = DELETE")
+
+
+@contextmanager
+def read_store(file: Path) -> Iterator[Store]:
+    """Open a file of results to read it, also while it is written.
+
+    It is a UserError if it is missing, something else, or damaged.
+    """
+    _check_path(file)
+    if not file.exists():
+        raise UserError(f"{file}: no such file; make one with faultline sweep GRID -o {file}")
+    with _explained(file), closing(_connected(file, "ro")) as connection:
+        yield Store(file, connection)
+
+
+def _check_path(file: Path) -> None:
+    if file.is_dir():
+        raise UserError(
+            f"{file}: a folder, but the results of a sweep are one file; name a file, such as "
+            f"{file.with_name(file.name + '.sqlite')}"
+        )
+
+
+def _connected(file: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{file.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=60.0
+    )
+    try:
+        is_new = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if is_new and mode == "rwc":
+            _create_tables(connection)
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+            raise UserError(f"{file}: not a file of faultline sweep; name another one")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != _FORMAT:
+            raise UserError(f"{file}: has format {version}, and this version reads {_FORMAT}")
+        damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if damage != "ok":
+            raise sqlite3.DatabaseError(damage)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    names = ", ".join(map(_quoted, dict.fromkeys((*_OWN, *COLUMNS))))
+    connection.executescript(
+        f"""
+        BEGIN;
+        PRAGMA application_id = {_APPLICATION};
+        PRAGMA user_version = {_FORMAT};
+        CREATE TABLE settings (key PRIMARY KEY, value);
+        CREATE TABLE points (point INTEGER PRIMARY KEY, stated_hash, settings);
+        CREATE TABLE runs ({names}, PRIMARY KEY (run_id, code));
+        CREATE TABLE calls (name, code, value, PRIMARY KEY (name, code));
+        COMMIT;
+        """
+    )
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    lock = FileLock(file.with_name(f".{file.name}.lock"), blocking=False)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        check_replaceable(file)
+        lock.acquire()
+    except Timeout as error:
+        raise UserError(f"{file}: another sweep writes it; wait until that has ended") from error
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror or error}; name another file") from error
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        lock.release()
 
 
-def _read(folder: Path, name: str) -> StoredRun:
-    run = StoredRun(**unseal(read_own(f"{folder}/{name}")))
-    if name != run.run_id + _SUFFIX:
-        raise DamagedError(f"is the run {run.run_id} under another name")
-    return run
-
-
-def _is_own_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-@dataclass
-class Store:
-    """A store that one process has locked."""
-
-    directory: Path  # Its folder.
-    manifest: Manifest | None  # The plan of its runs, if there is one.
-    runs: dict[str, StoredRun] = field(default_factory=dict)  # The stored runs, by name.
-    wanted: frozenset[str] = frozenset()  # Names of the requested runs.
-
-    def missing(self, *, retry_failed: bool = False) -> set[str]:
-        """Return the names of the missing runs."""
-        runs = self.runs.values()
-        return set(self.wanted) - {run.run_id for run in runs if not (retry_failed and run.failed)}
-
-    def staying(self, to_simulate: set[str]) -> list[StoredRun]:
-        """Return the runs that exist and will not be repeated."""
-        return [run for run_id, run in self.runs.items() if run_id not in to_simulate]
-
-    def begin(self) -> None:
-        """Make the folder of runs, and write the manifest."""
-        with self.writing():
-            (self.directory / FOLDER).mkdir(exist_ok=True)
-            if self.manifest is not None:
-                write_file(self.directory / manifests.FILE, self.manifest.encoded())
-
-    def save(self, run: StoredRun) -> None:
-        """Write a run; a UserError if the disk is full or not writable."""
-        with self.writing():
-            write_run(self.directory, run)
-        self.runs[run.run_id] = run
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Turn an OSError while writing into a UserError."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno in _DISK_IS_FULL:
-                raise UserError(
-                    f"{self.directory}: {error.strerror}: {len(self.runs)} of {len(self.wanted)} "
-                    "runs are kept; make room, and repeat the command to resume"
-                ) from error
-            raise UserError(f"{self.directory}: cannot be written: {error.strerror}") from error
+_REMEDIES = {
+    "database or disk is full": "finished runs are kept; make room, and repeat the command",
+    "file is not a database": "name a file that faultline sweep wrote",
+}
 
 
 @contextmanager
-def open_store(
-    directory: Path,
-    requested: Manifest | Iterable[str],
-    print_line: PrintLine,
-    option: str = "-o DIR",
-) -> Iterator[Store]:
-    """Open a store under an exclusive lock; it is created if missing.
-
-    Temporary files of killed processes are removed. A damaged run counts as missing; a link, a pipe
-    or a folder at its place is refused. Nothing else changes before `Store.begin`.
-
-    The request is a plan, or names of runs in a store that may have others. Messages name the
-    folder by its command-line option. It is a UserError if the directory contains other files, or
-    results of another plan.
-    """
-    _make(directory, option)
-    with locked(directory, print_line) as alone:
-        if alone:
-            _remove_temporary_files(directory)
-        if isinstance(requested, Manifest):
-            _check_requested(directory, requested, print_line)
-            store = Store(directory, requested, wanted=frozenset(requested.run_ids))
-        else:
-            store = Store(directory, None, wanted=frozenset(requested))
-        store.runs, damaged = read_runs(directory, store.manifest or store.wanted)
-        for place, (path, reason) in enumerate(damaged.items()):
-            if reason == _NO_FOLDER:
-                raise UserError(f"{path}: {reason}; remove it, and repeat the command")
-            check_own(path)
-            if place < NAMED_AT_MOST:
-                print_line(f"{path}: {reason}; this run is executed again")
-        if (more := len(damaged) - NAMED_AT_MOST) > 0:
-            print_line(f"{directory}: {more} more such files")
-        yield store
-
-
-def check_own(path: Path) -> None:
-    """Refuse a link, a pipe or a folder at the place of a file."""
+def _explained(file: Path) -> Iterator[None]:
+    """Turn an error of the file into a UserError."""
     try:
-        check_replaceable(path)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; remove it, and repeat the command") from error
-
-
-def _make(directory: Path, option: str) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        names = {path.name for path in directory.iterdir()}
-    except OSError as error:
-        raise UserError(f"{directory}: {error.strerror}; choose another {option}") from error
-    if not names & {manifests.FILE, FOLDER} and names - {LOCK}:
-        raise UserError(
-            f"{directory}: contains files but no sweep; choose a new or empty folder for {option}"
-        )
-
-
-def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine) -> None:
-    try:
-        before = read_manifest(directory)
-    except FileNotFoundError:
-        return
-    except DamagedError as error:
-        check_own(directory / manifests.FILE)
-        print_line(f"{directory / manifests.FILE}: {error}; it is written again")
-        return
-    difference = next(differences(before, manifest), None)
-    if difference is not None:
-        raise UserError(
-            f"{directory}: contains a sweep of another grid: {difference}; choose another -o DIR, "
-            "or a grid that has all runs of the old one"
-        )
-    more = len(manifest.run_ids) - len(before.run_ids)
-    if more:
-        print_line(
-            f"{directory}: the grid has {more} more runs than the {len(before.run_ids)} before"
-        )
-
-
-def _remove_temporary_files(directory: Path) -> None:
-    for folder in (directory, directory / FOLDER):
-        if _is_own_folder(folder):
-            for path in folder.iterdir():
-                if is_draft(path.name):
-                    path.unlink(missing_ok=True)
-
-
-@contextmanager
-def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
-    """Hold a directory's lock; wait if another process has it.
-
-    The kernel releases the lock when its holder ends, even if the holder is killed. Yields whether
-    the lock is held, as some network file systems have no locks. Without one, concurrent sweeps
-    execute some runs twice, but files stay whole.
-    """
-    descriptor = _open_lock(directory / LOCK)
-    try:
-        yield _acquire(descriptor, directory, print_line)
-    finally:
-        os.close(descriptor)
-
-
-def _open_lock(path: Path) -> int:
-    """Open a lock file; nothing else at its place is opened."""
-    remedy = "remove it, unless another sweep runs here"
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o666)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise
-        raise UserError(f"{path}: not a lock but a link, a folder or a socket; {remedy}") from error
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(descriptor)
-        raise UserError(f"{path}: not a lock but a pipe or a hard link; {remedy}")
-    return descriptor
-
-
-def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> bool:
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print_line(f"{directory}: waiting for another sweep to end")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS_HERE:
-            raise
-        print_line(
-            f"{directory}: the file system has no locks; start no second sweep there meanwhile"
-        )
-        return False
-    return True
+        yield
+    except sqlite3.OperationalError as error:
+        remedy = _REMEDIES.get(str(error), "finished runs are kept; repeat the command")
+        raise UserError(f"{file}: {error}; {remedy}") from error
+    except sqlite3.DatabaseError as error:
+        remedy = _REMEDIES.get(str(error), "the file is damaged: remove it, and repeat the sweep")
+        raise UserError(f"{file}: {error}; {remedy}") from error

@@ -1,9 +1,9 @@
-"""From a grid to its tables: validate all points, name all runs, execute the missing runs."""
+"""From a grid to its results: validate all points, name all runs, execute the missing runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +21,11 @@ from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.execution import line_printer, progress_of_runs
-from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
-from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
+from faultline.experiments.runs.executor import RunExecutor, simulate_requests
+from faultline.experiments.runs.point import Limits, Point, Request
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import stated_hash
-from faultline.experiments.runs.store import Store, StoredRun, check_own, open_store
-from faultline.experiments.runs.table import (
-    CSV,
-    PARQUET,
-    remove_tables,
-    tables_stand,
-    write_tables,
-)
+from faultline.experiments.runs.store import Plan, StoredRun, open_store
 from faultline.strategies.plugins.registry import build_strategy
 from rich.console import Console
 
@@ -44,25 +37,21 @@ class SweepPlan:
     """The runs of a grid."""
 
     origin: str  # Name of the grid in messages.
-    manifest: Manifest  # The plan as it is stored with its results.
+    stored: Plan  # The plan as it is stored with its results.
     base: dict[str, Any]  # Tables that all points start from: the scenario's, and ``[set]``.
-    points: list[Settings]  # Dotted keys and values that each point changes.
+    changes: dict[str, Settings]  # Dotted keys and values that each point changes, by its hash.
 
-    def requests(self, wanted: Collection[str]) -> Iterator[Request]:
+    def requests(self, wanted: Collection[str], limits: Limits = NO_LIMITS) -> Iterator[Request]:
         """Yield the requests of the wanted runs.
 
         All points come with the first seed before any point comes with the second. So an unfinished
         sweep already covers the whole grid.
         """
-        manifest = self.manifest
-        seeds = manifest.seeds
-        for offset, seed in enumerate(seeds):
-            for run_id, settings in zip(
-                manifest.run_ids[offset :: len(seeds)], self.points, strict=True
-            ):
-                if run_id in wanted:
-                    scenario = _scenario_at(self.base, settings, self.origin)
-                    yield Request(run_id, Point(scenario, seed, manifest.engine))
+        runs = [run for run in self.stored.runs() if run[0] in wanted]
+        order = {seed: place for place, seed in enumerate(self.stored.seeds)}
+        for run_id, point, seed in sorted(runs, key=lambda run: order[run[2]]):
+            scenario = _scenario_at(self.base, self.changes[point], self.origin)
+            yield Request(run_id, Point(scenario, seed, self.stored.engine), limits)
 
 
 def make_plan(grid: Grid) -> SweepPlan:
@@ -79,13 +68,12 @@ def make_plan(grid: Grid) -> SweepPlan:
     fixed = scenario_from(base, f"{grid.origin}: [set]").model_dump(mode="json")
     keys = grid.varied_keys()
     built: set[tuple[object, ...]] = set()
-    points: list[Settings] = []
-    values: list[list[Any]] = []
-    hashes: dict[str, None] = {}
+    changes: dict[str, Settings] = {}
+    points: dict[str, dict[str, Any]] = {}
     # Keys of the grid that have had no effect so far, and why.
     idle: dict[str, str | None] = dict.fromkeys((*keys, *grid.fixed))
     for settings in grid.points():
-        point = name_point(settings, settings.values())
+        point = name_point(settings)
         where = f"{grid.origin}: point {point}" if point else grid.origin
         scenario = _scenario_at(base, settings, where)
         try:
@@ -95,27 +83,23 @@ def make_plan(grid: Grid) -> SweepPlan:
         why = {key: why_idle(path_of(key), scenario) for key in idle}
         idle = {key: text for key, text in why.items() if text is not None}
         named = stated_hash(scenario)
-        if named in hashes:
-            continue
-        hashes[named] = None
-        points.append(settings)
-        tables = scenario.model_dump(mode="json")
-        values.append([value_at(tables, tuple(key.split("."))) for key in keys])
+        if named not in points:
+            changes[named] = settings
+            tables = scenario.model_dump(mode="json")
+            points[named] = {key: value_at(tables, tuple(key.split("."))) for key in keys}
     for key, text in idle.items():
         raise UserError(f"{grid.origin}: {key}: {text}")
-    manifest = Manifest(
-        format=FORMAT,
+    plan = Plan(
         faultline=own_version(),
+        code=code_digest(),
         grid=grid.as_tables(),
         engine=grid.engine,
         fixed=dict(dotted_leaves(fixed)),
         keys=keys,
-        axes=axes_of(keys, values),
-        points=values,
         seeds=list(grid.seeds),
-        run_ids=[name_run(named, seed, grid.engine) for named in hashes for seed in grid.seeds],
+        points=points,
     )
-    return SweepPlan(grid.origin, manifest, base, points)
+    return SweepPlan(grid.origin, plan, base, changes)
 
 
 def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
@@ -153,77 +137,61 @@ class PointOutcome:
 
 def simulate_plan(
     plan: SweepPlan,
-    directory: Path,
-    executor: Callable[[], Executor],
+    file: Path,
+    executor: Callable[[], AbstractContextManager[RunExecutor]],
     console: Console,
     limits: Limits = NO_LIMITS,
     *,
     retry_failed: bool = False,
 ) -> PointOutcome:
-    """Execute the missing runs of a plan, store each result as it arrives, and write the tables.
+    """Execute the missing runs of a plan, and store each result as it arrives.
 
-    A failed run becomes a row with its error. The executor is made only if a run is missing. The
-    console shows the progress, and a line per damaged file.
+    A failed run has its error as its result. The executor is opened only if a run is missing. The
+    console shows the progress. Runs of other grids or of other source code stay in the file.
 
-    It is a UserError if the directory contains other files, or results of other source code, or is
-    not writable. Stored results stay, and the same call resumes.
+    It is a UserError if the file is something else, damaged or not writable. Stored results stay,
+    and the same call resumes.
     """
-    print_line = line_printer(console)
-    code = code_digest()
-    manifest = plan.manifest
-    with open_store(directory, manifest, print_line) as store:
-        for name in (PARQUET, CSV):
-            check_own(directory / name)
-        missing = store.missing(retry_failed=retry_failed)
-        staying = store.staying(missing)
-        _check_code(store, staying, code)
-        if missing:
-            with store.writing():
-                remove_tables(directory)
-        store.begin()
-        if missing:
-            done, failed = len(staying), sum(run.failed for run in staying)
-            results = executor().simulate(plan.requests(missing), limits)
-            name, total = manifest.grid["name"], len(manifest.run_ids)
-            with closing(results), progress_of_runs(console, name, total, done) as show:
-                for result in results:
-                    value, error = result.value, result.error
-                    store.save(StoredRun(result.run_id, value, error, code, result.wall_s))
-                    done += 1
-                    failed += error is not None
-                    show(done, failed)
-            if code_digest() != code:
+    stored, print_line = plan.stored, line_printer(console)
+    with open_store(file) as store:
+        errors: dict[str, str | None] = dict(store.runs(("run_id", "error"), stored.code))
+        runs = {run.run_id: run for run in stored.runs()}
+        others = store.count_runs() - len(errors.keys() & runs)
+        if others:
+            print_line(f"{file}: keeps {others} runs of another grid, or made by other code")
+        errors = {
+            run_id: error
+            for run_id, error in errors.items()
+            if run_id in runs and not (retry_failed and error)
+        }
+        before = len(errors)
+        store.write_plan(stored)
+        if before < len(runs):
+            name, total = stored.grid["name"], len(runs)
+            with executor() as workers, progress_of_runs(console, name, total, before) as show:
+                requests = plan.requests(runs.keys() - errors.keys(), limits)
+                with closing(simulate_requests(workers, requests)) as results:
+                    for result in results:
+                        run, record = runs[result.run_id], result.value or {}
+                        store.save_run(
+                            StoredRun(*run, stored.code, result.error, result.wall_s, record)
+                        )
+                        errors[result.run_id] = result.error
+                        show(len(errors), sum(map(bool, errors.values())))
+            if code_digest() != stored.code:
                 print_line(
-                    f"{directory}: the simulation's source has changed while this sweep ran, and "
-                    "results may mix both; choose another -o DIR to repeat all runs"
+                    f"{file}: the simulation's source has changed while this sweep ran, and "
+                    "results may mix both; repeat it in another file"
                 )
-        if missing or not tables_stand(directory, manifest):
-            if left := len(store.missing()):
-                raise UserError(
-                    f"{directory}: {left} runs have no result; repeat the command to execute them"
-                )
-            with store.writing():
-                write_tables(directory, manifest, store.runs)
-        return PointOutcome(
-            simulated=len(missing),
-            already_there=len(manifest.run_ids) - len(missing),
-            failed=sum(run.failed for run in store.runs.values()),
-            first_error=_first_error(manifest, store.runs),
-        )
+        failed = [run_id for run_id in runs if errors[run_id]]
+        first = None
+        if failed:
+            _, point, seed = runs[failed[0]]
+            place = ", ".join(filter(None, (name_point(stored.points[point]), f"seed {seed}")))
+            first = f"{place}: {errors[failed[0]]}"
+        return PointOutcome(len(runs) - before, before, len(failed), first)
 
 
-def _check_code(store: Store, staying: list[StoredRun], code: str) -> None:
-    other = sum(run.code != code for run in staying)
-    if other:
-        raise UserError(
-            f"{store.directory}: {other} of its results were made by other code: a scheme, the "
-            "simulator or a platform has changed; choose another -o DIR"
-        )
-
-
-def _first_error(manifest: Manifest, runs: dict[str, StoredRun]) -> str | None:
-    for run_id, values, seed in manifest.rows():
-        if runs[run_id].failed:
-            point = ", ".join(filter(None, [name_point(manifest.keys, values), f"seed {seed}"]))
-            return f"{point}: {runs[run_id].error}"
-    return None
+def name_point(settings: Mapping[str, Any]) -> str:
+    """Return a point as text: ``job.groups = 200, strategy.name = 'spare'``."""
+    return ", ".join(f"{key} = {value!r}" for key, value in settings.items())

@@ -32,6 +32,7 @@ class Stage:
     seeds: int = 3  # Seeds per cell.
     full: bool = False  # Whether to simulate everything that was published, however long it takes.
     workers: int | None = None  # Worker processes; one per core if None.
+    scheduler: str | None = None  # Address of a Dask scheduler whose workers are used instead.
     _progress: WorkProgress = field(init=False, repr=False)
     _open: ExitStack = field(init=False, repr=False, default_factory=ExitStack)
 
@@ -45,7 +46,7 @@ class Stage:
         )
 
     def __enter__(self) -> Stage:
-        self._open.enter_context(workers_kept(self.workers))
+        self._open.enter_context(workers_kept(self.workers, self.scheduler))
         self._open.enter_context(self._progress)
         return self
 
@@ -62,7 +63,7 @@ class Stage:
 
     def runs(self, title: str, points: Iterable[Point]) -> pd.DataFrame:
         """Run points; return a row per run, in order, with labels before the record's columns."""
-        requested, kept = list(points), self.folder("runs")
+        requested, kept = list(points), self.directory / "runs.sqlite"
         with self.step(title, len(requested)) as advance:
             return pd.DataFrame(simulate(requested, kept, workers=self.workers, on_done=advance))
 
@@ -76,12 +77,12 @@ class Stage:
         """Return ``[function(argument) for argument in arguments]``, from all cores.
 
         `function` belongs to a module, so that other processes find it. Put the longest call last,
-        since the last starts first. A folder, by name, may keep results that JSON can represent; a
+        since the last starts first. A file, by name, may keep results that JSON can represent; a
         killed study then resumes.
         """
         with self.step(title, len(arguments)) as advance:
             tasks: list[Any] = RunCall.each(function, arguments)
-            kept = None if kept_in is None else self.folder(kept_in)
+            kept = None if kept_in is None else self.directory / f"{kept_in}.sqlite"
             return simulate(tasks, kept, workers=self.workers, on_done=advance)
 
     @contextmanager

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import (
+    ForkServerContext,
+    ForkServerProcess,
+    SpawnContext,
+    SpawnProcess,
+)
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
 from pathlib import Path
@@ -73,7 +79,7 @@ class _ProcessState:
 
     may_be_forked = False  # Whether processes are forked from this one.
     owner: Connection | None = None  # The process that this one works for.
-    keeper: Connection | None = None  # A process that keeps platforms loaded for this one.
+    settings: dict[str, str] | None = None  # Environment of the fork server of this process.
 
 
 def fork_from_here() -> None:
@@ -82,11 +88,6 @@ def fork_from_here() -> None:
     Other processes need a fork server, which takes a second to start.
     """
     _ProcessState.may_be_forked = True
-
-
-def leave_platforms_to(keeper: Connection) -> None:
-    """Let the process at the other end keep platforms and serve requests from now on."""
-    _ProcessState.keeper = keeper
 
 
 class _ErrorFile:
@@ -132,7 +133,7 @@ class OwnProcess:
 
     def __init__(self, *, kept: bool = False, forked: bool = False) -> None:
         forked = forked or _ProcessState.may_be_forked
-        context = multiprocessing.get_context("fork") if forked else _fork_server_context()
+        context = multiprocessing.get_context("fork") if forked else worker_context()
         self._calls, calls_of_process = context.Pipe()
         self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
         errors = _ErrorFile(self._errors.fileno())
@@ -140,8 +141,7 @@ class OwnProcess:
             target=_serve, args=(calls_of_process, errors, forked), daemon=kept
         )
         try:
-            with _script_hidden(), helpers_on_safe_path():
-                self._process.start()
+            self._process.start()
         except (EOFError, ConnectionError) as error:
             raise KilledError("the process was killed as it began") from error
         finally:
@@ -243,9 +243,9 @@ def retry_if_killed(call: Callable[[], Result]) -> Result:
     )
 
 
-def other_with_platforms() -> Connection | None:
+def owner_with_platforms() -> Connection | None:
     """Return the connection to the process that keeps platforms for this one, if there is one."""
-    return _ProcessState.owner or _ProcessState.keeper
+    return _ProcessState.owner
 
 
 def call_over(other: Connection, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -257,12 +257,62 @@ def call_over(other: Connection, function: Callable[..., Any], *args: Any, **kwa
     return result
 
 
-def _fork_server_context() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    # A job uses modules from the whole program: preloading saves each process the imports.
-    modules = [name for name in list(sys.modules) if name.startswith("faultline.")]
-    context.set_forkserver_preload(["faultline.simulator.processes.warm_process", *modules])
+class _Forked(ForkServerProcess):
+    """A process that a fork server starts, without the script and the folder of its caller."""
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> Any:
+        with _script_hidden(), helpers_on_safe_path():
+            return ForkServerProcess._Popen(process_obj)
+
+
+class _Spawned(SpawnProcess):
+    """A process that starts anew, without the script and the folder of its caller."""
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> Any:
+        with _script_hidden(), helpers_on_safe_path():
+            return SpawnProcess._Popen(process_obj)
+
+
+class _ForkServerContext(ForkServerContext):
+    Process = _Forked
+
+
+class _SpawnContext(SpawnContext):
+    Process = _Spawned
+
+
+def worker_context(*modules: str) -> ForkServerContext | SpawnContext:
+    """Return the context of processes that are forked from one that has imported what they need.
+
+    That process has one thread and no engine, so each fork starts within milliseconds, and may
+    simulate on SimGrid. It imports the simulator and the given modules. A scheme that a program has
+    registered meanwhile is unknown to it: then each process starts anew, which takes a second.
+    """
+    context: ForkServerContext | SpawnContext = _SpawnContext()
+    settings = {name: os.environ[name] for name in os.environ if name.startswith("FAULTLINE_")}
+    if _ProcessState.settings in (None, settings):
+        _ProcessState.settings, context = settings, _ForkServerContext()
+        context.set_forkserver_preload(["faultline.simulator.processes.warm_process", *modules])
+    # The tracker removes the semaphores of killed processes, which is no news for a user.
+    with helpers_on_safe_path(), errors_hidden():
+        resource_tracker.ensure_running()
     return context
+
+
+@contextmanager
+def errors_hidden() -> Iterator[None]:
+    """Discard what this process and those that it starts print on the standard error."""
+    sys.stderr.flush()
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(null)
 
 
 @contextmanager
@@ -295,7 +345,7 @@ def _serve(calls: Connection, errors: _ErrorFile, forked: bool) -> None:
         kept = {calls.fileno(), owner.sentinel, *([tracker] if tracker else ())}
         _close_all_but({*_STANDARD_STREAMS, *kept})
         _ProcessState.may_be_forked = False
-    _end_with(owner.sentinel)
+    end_with_parent()
     _ProcessState.owner = calls
     # An interrupt ends this process at once; the owner reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -309,12 +359,15 @@ def _serve(calls: Connection, errors: _ErrorFile, forked: bool) -> None:
         calls.send(call.run())
 
 
-def _end_with(sentinel: int) -> None:
-    """End this process as soon as its owner has ended for any reason: a simulation may take hours.
+def end_with_parent() -> None:
+    """End this process as soon as its parent has ended for any reason: a simulation may take hours.
 
     The kernel sends the signal when the other end of the pipe closes. A thread that waits for that
     would need the interpreter, which SimGrid's threads hold.
     """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
     if sys.platform == "linux":  # On other systems the simulation first runs to its end.
         signal.signal(signal.SIGIO, signal.SIG_DFL)
         fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())

@@ -7,20 +7,18 @@ forked repeatedly, in a fraction of the time that importing takes.
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 
-from faultline.platforms.simgrid_library import find_simgrid_library
+# Libraries of linear algebra start threads when they are imported, and a fork copies only one.
+os.environ.update(
+    dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+)
 
+_processes = import_module("faultline.simulator.processes.process")
 # SimGrid prints a line about its thread contexts.
-sys.stderr.flush()
-_stderr, _null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-os.dup2(_null, 2)
-try:
-    find_simgrid_library()
+with _processes.errors_hidden():
+    import_module("faultline.platforms.simgrid_library").find_simgrid_library()
     for _name in ("controller", "placed_job"):
         import_module(f"faultline.simulator.simgrid.{_name}")
-finally:
-    os.dup2(_stderr, 2)
-    os.close(_stderr)
-    os.close(_null)
+# Schemes import it on first use: once here instead of in each process.
+import_module("scipy.optimize")

@@ -14,7 +14,7 @@ from faultline.simulator.processes.process import (
     OwnProcess,
     aborted,
     call_over,
-    other_with_platforms,
+    owner_with_platforms,
     retry_if_killed,
 )
 from faultline.simulator.simgrid.errors import SimulationError
@@ -84,9 +84,9 @@ def look_up_on(
 
 def _in_kept_process(platform: Path, run: Callable[[Call], Any], call: Call) -> Any:
     """Run a call in the process that keeps a platform: in a fork, or in the process itself."""
-    other = other_with_platforms()
-    if other is not None:
-        return call_over(other, _in_kept_process, platform, run, call)
+    owner = owner_with_platforms()
+    if owner is not None:
+        return call_over(owner, _in_kept_process, platform, run, call)
 
     def attempt() -> Any:
         try:

@@ -20,7 +20,7 @@ from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.step_times import step_time_of
-from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.execution import open_executor
 from faultline.experiments.runs.point import cores
 from faultline.experiments.runs.single_run import run, simulate_on_simgrid
 from faultline.experiments.runs.sweep_plan import make_plan, simulate_plan
@@ -173,20 +173,22 @@ GRID = {
 }
 
 
-def _sweep(folder: Path, seeds: int) -> None:
+def _sweep(file: Path, seeds: int) -> None:
     plan = make_plan(grid_from({**GRID, "seeds": seeds}, "grid"))
-    simulate_plan(plan, folder, lambda: LocalExecutor(cores()), Console(file=StringIO()))
+    simulate_plan(plan, file, open_executor, Console(file=StringIO()))
 
 
 def test_overhead_of_a_run_of_a_sweep(speed: Speed, tmp_path: Path) -> None:
     """What a core spends on a run: planning, processes, files and tables, and its simulation."""
     parts = 200 / cores()
-    speed.of(lambda: _sweep(tmp_path / "sweep", 20), rounds=1, divided_by=parts, target_s=0.5)
+    speed.of(
+        lambda: _sweep(tmp_path / "sweep.sqlite", 20), rounds=1, divided_by=parts, target_s=0.5
+    )
 
 
 def test_figures_of_100_000_rows(speed: Speed, tmp_path: Path) -> None:
-    _sweep(tmp_path / "sweep", 1)
-    sweep = read_sweep(tmp_path / "sweep")
+    _sweep(tmp_path / "sweep.sqlite", 1)
+    sweep = read_sweep(tmp_path / "sweep.sqlite")
     copies = [sweep.frame.assign(seed=seed) for seed in range(10_000)]
     sweep = replace(sweep, frame=pd.concat(copies, ignore_index=True))
 

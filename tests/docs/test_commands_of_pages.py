@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -121,16 +122,16 @@ def test_planning(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_grid_of_sweeps_has_as_many_runs_as_the_page_states() -> None:
     (grid,) = blocks("sweeps.md", "toml")
     Path("grid.toml").write_text(grid, encoding="utf-8")
-    manifest = make_plan(read_grid("grid.toml")).manifest
+    plan = make_plan(read_grid("grid.toml")).stored
     stated = re.search(r"these are (\d+) points\s+and (\d+) runs", page("sweeps.md"))
     assert stated is not None
-    assert [len(manifest.points), len(manifest.run_ids)] == [*map(int, stated.groups())]
+    assert [len(plan.points), plan.count] == [*map(int, stated.groups())]
 
 
 def test_sweeps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With invented results: what is simulated is tested elsewhere."""
     invented = Invented(lambda request: {**some_record(request)})
-    monkeypatch.setattr(sweep, "_executor", lambda arguments: invented)
+    monkeypatch.setattr(sweep, "open_executor", lambda *_: nullcontext(invented))
     assert simulated(lines_of("sweeps.md"))
     (code,) = blocks("sweeps.md", "python")
     capsys.readouterr()

@@ -17,9 +17,9 @@ def cli(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> C
 
 
 @pytest.fixture(scope="module")
-def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the sweep that the module names as `GRID`, simulated once."""
+def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of the sweep that the module names as `GRID`, simulated once."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(request.module.GRID, encoding="utf-8")
-    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out")]) == 0
-    return folder / "out"
+    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out.sqlite")]) == 0
+    return folder / "out.sqlite"

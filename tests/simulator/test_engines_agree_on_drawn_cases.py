@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolving import resolve
-from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.execution import open_executor
+from faultline.experiments.runs.executor import simulate_requests
 from faultline.experiments.runs.point import Limits, Request, RunCall, RunOutcome
 from faultline.experiments.runs.single_run import run
 
@@ -66,10 +67,13 @@ TODAY = [(day_of_the_commit() * QUICK + place) % CASES for place in range(QUICK)
 )
 def test_drawn_cases(numbers: Sequence[int], tmp_path: Path) -> None:
     requests = [
-        Request(str(number), RunCall(simulate, (number, str(tmp_path)))) for number in numbers
+        Request(str(number), RunCall(simulate, (number, str(tmp_path))), Limits(LIMIT_S))
+        for number in numbers
     ]
     mistakes, refused = [], 0
-    for result in LocalExecutor(1).simulate(requests, Limits(time_s=LIMIT_S)):
+    with open_executor(1) as executor:
+        results = list(simulate_requests(executor, requests))
+    for result in results:
         case = drawn(int(result.run_id))
         mistake = wrong(result)
         if mistake:

@@ -102,6 +102,7 @@ def declare(commands: Commands) -> None:
         help="seed of worlds and failures; default 0",
     )
 
+    shared.add_workers(plan)
     plan.add_argument(
         "--explain",
         action="store_true",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
@@ -15,10 +13,10 @@ def declare(commands: Commands) -> None:
         "plot",
         "draw the usual figures of a sweep",
         "plot:execute",
-        epilog="example: faultline plot results/first-look --format pdf",
+        epilog="example: faultline plot results/first-look.sqlite --format pdf",
     )
-    plot.add_argument("dir", metavar="DIR", type=Path, help="a folder that faultline sweep wrote")
-    shared.add_output(plot, "FOLDER", "default: figures, in DIR")
+    shared.add_sweep(plot)
+    shared.add_output(plot, "FOLDER", "default: NAME-figures beside FILE")
     plot.add_argument("--format", choices=shared.PLOT_FORMATS, default="png", help="default: png")
 
     report = add_command(
@@ -28,13 +26,13 @@ def declare(commands: Commands) -> None:
         "plot:execute_report",
         description="Write one self-contained HTML page from a sweep: the result, the question, "
         "comparisons, figures, the use of time. It needs no network.",
-        epilog="example: faultline report results/my-sweep -o report.html",
+        epilog="example: faultline report results/first-look.sqlite -o report.html",
     )
-    report.add_argument("dir", metavar="DIR", type=Path, help="a folder that faultline sweep wrote")
+    shared.add_sweep(report)
     report.add_argument(
         "--by",
         metavar="KEY",
         help="axis whose values are compared, besides schemes, protections and redundancies",
     )
     shared.add_price(report)
-    shared.add_output(report, "FILE", "the page (.html); default: report.html in DIR")
+    shared.add_output(report, "FILE", "the page (.html); default: NAME.html beside FILE")

@@ -39,7 +39,7 @@ def declare(commands: Commands) -> None:
         "job in three settings, with one price for every recovery, other layers, other links; and "
         "maps of three jobs, over the priors of uncertain inputs: which scheme trains soonest, "
         "and which costs least in GPU-hours, energy, or time to a loss. Simulated cells are kept "
-        "in DIR/cells: the same command resumes after an interruption.",
+        "in DIR/cells.sqlite: the same command resumes after an interruption.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",
     )
     match.add_argument("--quick", action="store_true", help="one map of one job, and few seeds")

@@ -116,10 +116,22 @@ def add_seed(place: _ActionsContainer) -> None:
 
 
 def add_workers(place: _ActionsContainer) -> None:
-    """Add ``--workers``."""
-    place.add_argument(
+    """Add ``--workers`` and ``--scheduler``, for commands that execute many tasks."""
+    either = place.add_mutually_exclusive_group()
+    either.add_argument(
         "--workers", metavar="N", type=count, help="processes; default: one per core"
     )
+    either.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="use the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
+        "tcp://127.0.0.1:PORT without (docs/many-machines.md)",
+    )
+
+
+def add_sweep(place: _ActionsContainer) -> None:
+    """Add the file of a sweep."""
+    place.add_argument("file", metavar="FILE", type=Path, help="a file that faultline sweep wrote")
 
 
 def add_price(place: _ActionsContainer) -> None:

@@ -17,23 +17,13 @@ def declare(commands: Commands) -> None:
         "sweep",
         "simulate a grid of scenarios and seeds; resumes where it was interrupted",
         "sweep:execute",
-        description="Simulate every point of a grid with every seed. Each result is written to DIR "
-        "at once; the same command again simulates only missing runs. At the end, DIR has tables "
-        "with a row per run.",
-        epilog="example: faultline sweep first-look -o results/first-look",
+        description="Simulate each point of a grid with each seed. Each result is written to FILE "
+        "at once; the same command again simulates only missing runs.",
+        epilog="example: faultline sweep first-look -o results/first-look.sqlite",
     )
     sweep.add_argument("grid", metavar="GRID", help="a TOML file, or one of: {grids}")
-    shared.add_output(sweep, "DIR", "folder of the results", required=True)
-    either = sweep.add_mutually_exclusive_group()
-    either.add_argument(
-        "--workers", metavar="N", type=shared.count, help="runs at a time; default: one per core"
-    )
-    either.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
-        "tcp://127.0.0.1:PORT without (docs/many-machines.md)",
-    )
+    shared.add_output(sweep, "FILE", "file of the results; default: results/GRID.sqlite")
+    shared.add_workers(sweep)
     sweep.add_argument(
         "--time-limit",
         metavar="TIME",
@@ -44,9 +34,22 @@ def declare(commands: Commands) -> None:
         "--memory-limit",
         metavar="SIZE",
         type=shared.above_zero("size", _NOTHING),
-        help="memory that a run may take, for example 4GB; a run that takes more fails",
+        help="memory that each process of a run may take, for example 4GB; a run that takes more "
+        "fails",
     )
     sweep.add_argument("--retry-failed", action="store_true", help="repeat runs that failed before")
+
+    export = add_command(
+        commands,
+        "export",
+        "write the table of a sweep as CSV or Parquet",
+        "sweep:execute_export",
+        description="Write a row per run, in the order of the grid. The same grid gives the same "
+        "bytes on any machine with any number of workers.",
+        epilog="example: faultline export results/first-look.sqlite -o first-look.csv",
+    )
+    shared.add_sweep(export)
+    shared.add_output(export, "FILE", "the table (.csv, .parquet)", required=True)
 
     compare = add_command(
         commands,
@@ -57,12 +60,10 @@ def declare(commands: Commands) -> None:
         "the values of one axis of a sweep with a baseline: differences between runs of the same "
         "seed and the same setting, with 95 % intervals by paired t. With --metric, print only the "
         "differences.",
-        epilog="example: faultline compare results/mtbf --metric availability --baseline "
+        epilog="example: faultline compare results/mtbf.sqlite --metric availability --baseline "
         "replication",
     )
-    compare.add_argument(
-        "dir", metavar="DIR", type=Path, help="a folder that faultline sweep wrote"
-    )
+    shared.add_sweep(compare)
     compare.add_argument(
         "--metric", metavar="NAME", help="column of the sweep's table; default: time_to_train_ratio"
     )

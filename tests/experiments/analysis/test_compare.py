@@ -24,6 +24,7 @@ from faultline.experiments.analysis.selection import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.report.paired_tables import section_table
+from faultline.experiments.runs.table import read_sweep
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -328,12 +329,12 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
         make_report(one, RATIO, SCHEME)
 
 
-def test_json_has_what_the_table_of_the_sweep_has(directory: Path, cli: Cli) -> None:
-    printed = cli.json(directory, "--baseline", "spare")
+def test_json_has_what_the_table_of_the_sweep_has(swept: Path, cli: Cli) -> None:
+    printed = cli.json(swept, "--baseline", "spare")
     assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
     assert all(note.startswith("Machines: ") for note in printed["notes"])
     assert len(printed["settings"]) == 4
-    frame = pd.read_parquet(directory / "table.parquet")
+    frame = read_sweep(swept).frame
     for row in printed["settings"]:
         mine = {"mtbf_s": row[MTBF], "r": row[R]}
         apart = values_of(frame, scheme="replication", **mine) - values_of(
@@ -343,10 +344,10 @@ def test_json_has_what_the_table_of_the_sweep_has(directory: Path, cli: Cli) -> 
 
 
 def test_csv_has_all_sections_and_begins_with_each_scheme_at_its_best(
-    directory: Path, tmp_path: Path, cli: Cli
+    swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "rows.csv"
-    cli(directory, "--csv", path)
+    cli(swept, "--csv", path)
     rows = pd.read_csv(path)
     assert set(rows["section"]) == {"best", "settings", "at_best", "overall"}
     best = rows[rows["section"] == "best"]
@@ -356,10 +357,10 @@ def test_csv_has_all_sections_and_begins_with_each_scheme_at_its_best(
 
 
 def test_latex_has_the_digits_and_units_of_the_screen(
-    directory: Path, tmp_path: Path, cli: Cli
+    swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "tables.tex"
-    printed = cli(directory, "--latex", path)
+    printed = cli(swept, "--latex", path)
     text = path.read_text(encoding="utf-8")
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
     assert text.count("\\caption{") == 4
@@ -378,11 +379,11 @@ def test_fewer_than_three_seeds_are_pointed_out() -> None:
     assert any(note.startswith("2 seeds: ") and "may be luck" in note for note in few.notes)
 
 
-def test_the_words_of_the_field_come_first(directory: Path, cli: Cli) -> None:
-    first = cli(directory, "--price", "2.5").partition("differences from")[0]
+def test_the_words_of_the_field_come_first(swept: Path, cli: Cli) -> None:
+    first = cli(swept, "--price", "2.5").partition("differences from")[0]
     assert all(word in first for word in ("goodput", "time (", "GPU-hours", "cost", "ratio"))
-    frame = pd.read_parquet(directory / "table.parquet")
-    best = cli.json(directory)["best"]
+    frame = read_sweep(swept).frame
+    best = cli.json(swept)["best"]
     assert len(best) == frame[[SCHEME, MTBF]].drop_duplicates().shape[0]
     for row in best:
         chosen = (frame[SCHEME] == row["strategy"]) & (frame[MTBF] == row[MTBF])
@@ -395,5 +396,5 @@ def test_the_words_of_the_field_come_first(directory: Path, cli: Cli) -> None:
     "words",
     [["--metric", "ratio"], ["--csv", "no/such/file"]],
 )
-def test_mistakes_are_one_line(directory: Path, words: list[str], cli: Cli) -> None:
-    assert cli.refused(directory, *words).startswith("faultline: ")
+def test_mistakes_are_one_line(swept: Path, words: list[str], cli: Cli) -> None:
+    assert cli.refused(swept, *words).startswith("faultline: ")

@@ -131,7 +131,7 @@ def test_a_quiet_sweep_prints_its_result_alone(
     assert "next:" not in cli("-q", *words)
     again = cli.json(*words, "--quiet")
     assert (again["simulated"], again["already_there"], again["failed"]) == (0, 1, 0)
-    assert Path(again["tables"]["parquet"]).is_file()
+    assert Path(again["file"]).is_file()
 
 
 def test_bash_completes_what_was_begun_by_the_readme_s_line(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ _NOT_TO_RUN = (
             "from faultline.experiments.cli import parser; parser().format_help()",
             "'numpy', 'pandas', 'pydantic', 'simgrid'",
         ),
-        # A sweep begins its processes again and again.
-        ("import faultline.experiments.runs.fork_server", "'pandas', 'scipy.stats', 'matplotlib'"),
+        # A worker begins before the first run, and again if it is lost.
+        ("import faultline.experiments.runs.worker", "'pandas', 'scipy.stats', 'matplotlib'"),
         (f"{_COMMAND}'run', 'spare-study', '--set', 'job.steps=9', '--json'])", _NOT_TO_RUN),
         (f"{_COMMAND}'scenario', 'check', 'spare-study'])", _NOT_TO_RUN),
     ],

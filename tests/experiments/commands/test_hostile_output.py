@@ -12,7 +12,7 @@ import matplotlib.text
 import pytest
 from faultline.experiments import cli as program
 from faultline.experiments.figures.style import figure_style
-from faultline.experiments.runs.local import InThisProcess
+from faultline.experiments.runs.executor import InThisProcess
 from faultline.experiments.runs.sweep_plan import SweepPlan
 from matplotlib import pyplot as plt
 
@@ -34,9 +34,9 @@ HOSTILE = "$\\frac{$ [red]x[/] [/] \\u001b[31m :bomb: <b>"
 def results(tmp_path: Path) -> Path:
     """A finished sweep of a hostile name."""
     plan: SweepPlan = plan_of(tmp_path, f'name = "{HOSTILE}"\n{GRID}')
-    directory = tmp_path / "results"
-    sweep(plan, directory, InThisProcess())
-    return directory
+    file = tmp_path / "results.sqlite"
+    sweep(plan, file, InThisProcess())
+    return file
 
 
 def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, 
         for words in (
             ("run", path),
             ("scenario", "show", path),
-            ("sweep", path, "-o", tmp_path / "out"),
+            ("sweep", path, "-o", tmp_path / "out.sqlite"),
             ("platform", "check", path),
             ("platform", "generate", path, "-o", tmp_path / "p.xml"),
             ("platform", "import", path, "-o", tmp_path / "p.toml"),
@@ -151,7 +151,7 @@ def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, 
         ):
             printed = cli.refused(*words)
             assert "Traceback" not in printed
-    assert not (tmp_path / "out" / "runs").exists()
+    assert not (tmp_path / "out.sqlite").exists()
 
 
 def test_a_traceback_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:

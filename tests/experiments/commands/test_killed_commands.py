@@ -20,7 +20,7 @@ from tests.experiments.runs.processes import PATIENCE_S, start_python
 pytestmark = pytest.mark.system
 
 KILLS = 20
-KEPT = {"runs", "cells"}
+KEPT = {".sqlite"}
 GRID = """\
 scenario = "spare-study"
 seeds = 2
@@ -30,12 +30,12 @@ job.steps = 300
 strategy.redundancy = [2, 3]
 """
 
-# What is called, in a folder of its own that has the sweep `sweep` in it. A page or a table stands
-# there beforehand, so that a kill that spoils it shows.
+# Each command runs in a folder of its own, with the sweep `sweep.sqlite` and a page or a table of
+# before, so that a kill that spoils it shows.
 COMMANDS = {
-    "sweep": "sweep grid.toml -o swept",
-    "compare": "compare sweep --by strategy.redundancy --csv compared.csv",
-    "report": "report sweep -o page.html",
+    "sweep": "sweep grid.toml -o swept.sqlite",
+    "compare": "compare sweep.sqlite --by strategy.redundancy --csv compared.csv",
+    "report": "report sweep.sqlite -o page.html",
     "head-to-head": ("head-to-head --quick --only settings --schemes checkpoint spare/reft -o out"),
     "reproduce": "reproduce recovery -o out",
 }
@@ -56,7 +56,7 @@ def ended(folder: Path, command: str) -> dict[str, bytes]:
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
         # What is kept of each run includes how long it took, too.
-        if path.is_file() and not path.name.startswith(".") and path.parent.name not in KEPT
+        if path.is_file() and not path.name.startswith(".") and path.suffix not in KEPT
     }
 
 
@@ -66,7 +66,7 @@ def test_a_command_killed_at_random_ends_with_the_same_bytes(name: str, tmp_path
     command, source = COMMANDS[name], tmp_path / "source"
     source.mkdir()
     (source / "grid.toml").write_text(GRID)
-    ended(source, "sweep grid.toml -o sweep")
+    ended(source, "sweep grid.toml -o sweep.sqlite")
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     for folder in (undisturbed, killed):
         shutil.copytree(source, folder)

@@ -24,7 +24,7 @@ import pyte
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.commands import run
-from faultline.experiments.runs.local import InThisProcess
+from faultline.experiments.runs.executor import InThisProcess
 from rich.cells import cell_len
 
 from tests.experiments.commands.test_learn_command import JOB
@@ -163,7 +163,7 @@ FAILURES = "time,node,cause\n" + "".join(
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files for commands: a grid, a sweep, platforms, a job, and logs."""
     folder = tmp_path_factory.mktemp("inputs")
-    sweep(plan_of(folder, GRID), folder / "swept", InThisProcess())
+    sweep(plan_of(folder, GRID), folder / "swept.sqlite", InThisProcess())
     # A terminal would turn magenta.
     (folder / "odd.toml").write_text(f'name = "a\\u001b[35mb"\n{GRID}')
     (folder / "endless.toml").write_text(GRID.replace("steps = 20", "steps = 1_000_000_000"))
@@ -210,10 +210,10 @@ def check(terminal: Terminal) -> None:
 WITH_BARS = {
     "run": "run spare-study --set job.steps=300",
     "plan": "plan job.toml --worlds 4 --steps 20 --at-values",
-    "sweep": "sweep grid.toml -o out",
+    "sweep": "sweep grid.toml -o out.sqlite",
     "reproduce": "reproduce gemini -o out",
-    "report": "report swept -o report.html",
-    "plot": "plot swept -o plot.png",
+    "report": "report swept.sqlite -o report.html",
+    "plot": "plot swept.sqlite -o plots",
     "failures draw": "failures draw llama3 --gpus 1024",
     "platform check": "platform check a.xml",
     "platform diff": "platform diff a.xml b.xml",
@@ -222,7 +222,7 @@ WITH_BARS = {
     "explain-recovery": "explain-recovery job.toml --schemes spare checkpoint",
 }
 WITHOUT_BARS = {
-    "compare": "compare swept --baseline spare --price 2.5",
+    "compare": "compare swept.sqlite --baseline spare --price 2.5",
     "failures fit": "failures fit failures.csv",
     "learn": "learn events.jsonl failures.csv -o learned.toml",
     "list": "list",
@@ -244,7 +244,7 @@ def test_a_display_is_readable_and_fits(name: str, start: Start) -> None:
     [
         "run spare-study --set job.steps=1000000000",
         "plan spare-study --worlds 512",
-        "sweep endless.toml -o out",
+        "sweep endless.toml -o out.sqlite",
         "head-to-head --quick --only settings --schemes checkpoint -o out",
         "backtest events.jsonl --seeds 100000",
     ],
@@ -262,7 +262,7 @@ def test_ctrl_c_leaves_a_clean_line_and_a_cursor(command: str, start: Start) -> 
 
 
 def test_a_name_is_escaped_in_a_bar_and_in_what_follows(start: Start) -> None:
-    for terminal in start("sweep odd.toml -o out"):
+    for terminal in start("sweep odd.toml -o out.sqlite"):
         terminal.end()
         named = [line for line in terminal.lines() if r"a\x1b[35mb" in line]
         assert any(BAR.search(line) for line in named)

@@ -30,6 +30,7 @@ from faultline.experiments.figures.style import (
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.runs.single_run import run
+from faultline.experiments.runs.store import Plan
 from faultline.experiments.runs.table import Sweep
 from faultline.simulator.accounting.badput import CAUSES
 from faultline.simulator.accounting.timeline import Event, EventKind
@@ -76,8 +77,11 @@ def sweep_frame(axes: dict[str, list[Any]], seeds: int = 3, seed: int = 0) -> pd
     return frame
 
 
+NO_PLAN = Plan("1.0.0", "code", {}, "replay", {}, [], [], {})
+
+
 def sweep_of(frame: pd.DataFrame) -> Sweep:
-    return Sweep(Path("nowhere"), frame, {}, {}, len(frame), ())
+    return Sweep(Path("nowhere"), frame, NO_PLAN, len(frame))
 
 
 def words_in(figure: Figure) -> str:

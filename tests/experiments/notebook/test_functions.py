@@ -78,7 +78,7 @@ def test_the_mfu_is_that_of_the_models_flop() -> None:
 
 def test_a_sweep_is_a_frame_and_is_compared(tmp_path: Path) -> None:
     grid = {"strategy.name": ["replication", "spare"]}
-    kept = {"seeds": 2, "workers": 1, "folder": tmp_path / "kept"}
+    kept = {"seeds": 2, "workers": 1, "file": tmp_path / "kept.sqlite"}
     frame = fl.sweep("spare-study", grid, **kept, **SHORT)  # type: ignore[arg-type]
     again = fl.sweep("spare-study", grid, seeds=2, workers=1, strategy={}, **SHORT)  # type: ignore[arg-type]
     pd.testing.assert_frame_equal(frame, again)
@@ -87,7 +87,7 @@ def test_a_sweep_is_a_frame_and_is_compared(tmp_path: Path) -> None:
     (change,) = found.table["difference"]
     means = frame.groupby("strategy.name")["time_to_train_ratio"].mean()
     assert change == pytest.approx(means["spare"] - means["replication"])
-    assert repr(found) == repr(fl.compare(tmp_path / "kept", baseline="replication"))
+    assert repr(found) == repr(fl.compare(tmp_path / "kept.sqlite", baseline="replication"))
 
 
 def test_a_sweep_in_which_nothing_works_gives_the_reason() -> None:

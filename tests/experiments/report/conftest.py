@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.runs.manifest import read_manifest
-from faultline.experiments.runs.store import StoredRun, write_run
-from faultline.experiments.runs.table import remove_tables
+from faultline.experiments.runs.store import StoredRun, open_store
 
 from tests.experiments.report.browsing import DESKTOP, Open, Opened, chromium
 
@@ -40,25 +38,27 @@ seeds = 3
 
 def simulate(grid: str, directory: Path) -> Path:
     """Run a grid, and return where its results are."""
-    file = directory / "grid.toml"
+    file, results = directory / "grid.toml", directory / "sweep.sqlite"
     file.write_text(grid, encoding="utf-8")
-    assert main(["sweep", str(file), "-o", str(directory / "sweep"), "--workers", "1"]) == 0
-    return directory / "sweep"
+    assert main(["sweep", str(file), "-o", str(results), "--workers", "1"]) == 0
+    return results
 
 
 def copy_with_errors(swept: Path, directory: Path, errors: dict[int, str]) -> Path:
     """Copy a sweep, and let some of its runs (by place in the plan) have failed."""
-    copy = shutil.copytree(swept, directory / "sweep")
-    remove_tables(copy)
-    names = read_manifest(copy).run_ids
-    for place, error in errors.items():
-        write_run(copy, StoredRun(names[place], None, error, "code", 1.0))
+    copy = shutil.copy(swept, directory / "sweep.sqlite")
+    with open_store(copy) as store:
+        plan = store.plan()
+        assert plan is not None
+        runs = list(plan.runs())
+        for place, error in errors.items():
+            store.save_run(StoredRun(*runs[place], plan.code, error, 1.0, {}))
     return copy
 
 
-def report(directory: Path, page: Path) -> Path:
+def report(file: Path, page: Path) -> Path:
     """Write the page of a sweep."""
-    assert main(["report", str(directory), "-o", str(page)]) == 0
+    assert main(["report", str(file), "-o", str(page)]) == 0
     return page
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pandas as pd
@@ -31,7 +32,7 @@ def page(page_file: Path) -> Document:
 
 @pytest.fixture(scope="module")
 def runs(page_file: Path) -> pd.DataFrame:
-    return read_sweep(page_file.parent / "sweep").frame
+    return read_sweep(page_file.parent / "sweep.sqlite").frame
 
 
 def test_the_page_is_sound_and_loads_nothing_from_the_network(
@@ -58,7 +59,7 @@ def test_an_axis_that_is_named_is_compared_as_schemes_are(
     path = tmp_path / "page.html"
     cli(swept, "--by", "failures.mtbf_s", "--price", "2.5", "-o", path)
     page = read_page(path)
-    assert "report sweep --by failures.mtbf_s --price 2.5 -o report.html" in page.text
+    assert "report sweep.sqlite --by failures.mtbf_s --price 2.5 -o report.html" in page.text
     headings, first, *_ = page.tables["comparison-table"]
     assert "Thousand GPU-hours" in headings
     assert "MTBF of the system (s)" not in headings
@@ -71,9 +72,9 @@ def test_the_commands_name_the_files_of_schemes(
     page_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_SCHEME_FILES", "/somewhere/twin stages.py")
-    markup = report_page(read_sweep(page_file.parent / "sweep"))
+    markup = report_page(read_sweep(page_file.parent / "sweep.sqlite"))
     command = "faultline &#39;--scheme-file=twin stages.py&#39;"
-    assert f"{command} sweep grid.toml -o sweep\n{command} report sweep" in markup
+    assert f"{command} sweep grid.toml -o sweep.sqlite\n{command} report sweep.sqlite" in markup
 
 
 def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataFrame) -> None:
@@ -88,11 +89,11 @@ def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataF
 
 
 def test_the_grid_on_the_page_gives_the_very_same_runs(page_file: Path, tmp_path: Path) -> None:
-    manifest = read_sweep(page_file.parent / "sweep").manifest
+    plan = read_sweep(page_file.parent / "sweep.sqlite").plan
     file = tmp_path / "grid.toml"
-    file.write_text(grid_text(manifest["grid"]), encoding="utf-8")
-    assert make_plan(read_grid(str(file))).manifest.run_ids == manifest["run_ids"]
-    assert grid_text(manifest["grid"]) in read_page(page_file).text
+    file.write_text(grid_text(plan.grid), encoding="utf-8")
+    assert list(make_plan(read_grid(str(file))).stored.runs()) == list(plan.runs())
+    assert grid_text(plan.grid) in read_page(page_file).text
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_a_file_that_can_be_no_page_is_refused(
 def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
     """In another process, with another hash seed, at another time and under another name."""
     again = tmp_path / "again.html"
-    moved = shutil.copytree(page_file.parent / "sweep", tmp_path / "moved")
+    moved = shutil.copy(page_file.parent / "sweep.sqlite", tmp_path / "moved")
     elsewhere = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"}
     in_a_process("report", moved, "-o", again, env=elsewhere, check=True)
     assert again.read_bytes() == page_file.read_bytes()
@@ -119,8 +120,8 @@ def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
 
 def test_a_sweep_under_way_is_marked(swept: Path, tmp_path: Path) -> None:
     copy = copy_with_errors(swept, tmp_path, {})
-    for file in sorted((copy / "runs").iterdir())[::2]:
-        file.unlink()
+    with sqlite3.connect(copy) as connection:
+        connection.execute("DELETE FROM runs WHERE rowid % 2 = 0")
     (printed,) = notices(read_sweep(copy))
     assert printed.startswith("This sweep is not finished: 21 of 42 runs are there.")
 
@@ -133,14 +134,14 @@ def test_a_page_reports_that_all_runs_failed(swept: Path, tmp_path: Path) -> Non
     assert page.unclosed == []
 
 
-def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, cli: Cli) -> None:
+def test_a_single_run_makes_a_page_beside_its_file(tmp_path: Path, cli: Cli) -> None:
     """Nothing varies and nothing is compared: there is no table without a row."""
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[set]\n"job.steps" = 20\n', encoding="utf-8")
-    sweep = tmp_path / "sweep"
+    sweep = tmp_path / "sweep.sqlite"
     assert main(["sweep", str(grid), "-o", str(sweep), "--workers", "1"]) == 0
-    assert cli(sweep).strip() == str(sweep / "report.html")
-    page = read_page(sweep / "report.html")
+    assert cli(sweep).strip() == str(tmp_path / "sweep.html")
+    page = read_page(tmp_path / "sweep.html")
     assert "The sweep has no other choice to compare it with." in page.text
     assert all(len(table) > 1 for table in page.tables.values())
 
@@ -148,9 +149,9 @@ def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, cli: Cl
 def test_what_is_no_sweep_or_has_no_run_yet_is_refused_in_one_line(
     swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    page, directory = tmp_path / "page.html", tmp_path / "sweep"
-    directory.mkdir()
-    assert f"{directory}: there is no sweep" in cli.refused(directory, "-o", page)
-    shutil.copy(swept / "sweep.json", directory)
-    assert "no run of this sweep has finished yet" in cli.refused(directory, "-o", page)
+    page, copy = tmp_path / "page.html", shutil.copy(swept, tmp_path / "copy.sqlite")
+    assert f"{tmp_path}: a folder, but" in cli.refused(tmp_path, "-o", page)
+    with sqlite3.connect(copy) as connection:
+        connection.execute("DELETE FROM runs")
+    assert "no run of this sweep has finished yet" in cli.refused(copy, "-o", page)
     assert not page.exists()

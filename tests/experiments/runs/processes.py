@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import psutil
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.point import Point, Request
+from faultline.experiments.runs.point import Limits, Point, Request
 
 Value = TypeVar("Value")
 
@@ -27,11 +27,16 @@ ENDLESS = "job.steps=1000000000"
 
 
 def request(
-    name: str, *settings: str, seed: int = 0, engine: EngineName = "replay", of: str = "spare-study"
+    name: str,
+    *settings: str,
+    seed: int = 0,
+    engine: EngineName = "replay",
+    of: str = "spare-study",
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
 ) -> Request:
     """A request to run a shipped scenario with some settings."""
     scenario = load_scenario(of, ["job.groups=12", "job.steps=50", *settings])
-    return Request(name, Point(scenario, seed, engine))
+    return Request(name, Point(scenario, seed, engine), limits)
 
 
 def wait_for(what: Callable[[], Value], patience_s: float = PATIENCE_S) -> Value:
@@ -53,15 +58,13 @@ def running(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def simulated_by(number: int | None = None) -> list[psutil.Process]:
-    """All processes of the fork servers of a process, each in a session of its own."""
-    owner = number or os.getpid()
+    """All workers of a process, and the processes that they started for SimGrid."""
     found = []
-    with suppress(psutil.NoSuchProcess, ProcessLookupError):
-        session = os.getsid(owner)
-        for process in running(psutil.Process(owner).children(recursive=True)):
-            with suppress(ProcessLookupError):
-                if os.getsid(process.pid) != session:
-                    found.append(process)
+    with suppress(psutil.NoSuchProcess):
+        for child in running(psutil.Process(number).children()):
+            # The fork server stays: it has workers as its children.
+            with suppress(psutil.NoSuchProcess):
+                found += running(child.children(recursive=True))
     return found
 
 

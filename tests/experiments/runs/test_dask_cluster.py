@@ -5,19 +5,22 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
+import dask
 import psutil
 import pytest
-from distributed.versions import get_versions
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import dask_cluster
 from faultline.experiments.runs.dask_cluster import DaskExecutor
-from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Limits, Request
+from faultline.experiments.runs.execution import open_executor
+from faultline.experiments.runs.executor import InThisProcess, simulate_requests
+from faultline.experiments.runs.point import Limits, Request, RunOutcome
+from faultline.experiments.runs.provenance import environment
 
 from tests.experiments.runs.processes import (
     ENDLESS,
@@ -27,31 +30,30 @@ from tests.experiments.runs.processes import (
     is_listening,
     request,
     running,
-    start_python,
     wait_for,
     with_tests,
 )
 
 pytestmark = pytest.mark.system
 
-LIMITS = Limits(time_s=60.0)
-
 
 class Cluster:
     """A scheduler on a free port of this machine, and workers with nannies."""
 
-    def __init__(self, directory: Path, allowed_failures: int = 3) -> None:
+    def __init__(self, directory: Path, protocol: str = "tcp", allowed_failures: int = 3) -> None:
         self._directory = directory
+        self._protocol = protocol
         self._allowed_failures = allowed_failures
         self._started: list[subprocess.Popen[bytes]] = []
         self._port = free_port()
-        self.address = f"tcp://127.0.0.1:{self._port}"
+        self.address = f"{protocol}://127.0.0.1:{self._port}"
         self.start_scheduler()
 
     def start_scheduler(self) -> None:
         """Start the scheduler, again where it was killed."""
         port = str(self._port)
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port)
+        at = ("--protocol", self._protocol, "--host", "127.0.0.1", "--port", port)
+        self.scheduler = self._start("scheduler", *at)
         assert wait_for(lambda: is_listening(self._port))
 
     def add_worker(self) -> subprocess.Popen[bytes]:
@@ -67,7 +69,7 @@ class Cluster:
         return [process for started in self._started for process in tree(started)]
 
     def close(self) -> None:
-        """Kill everything; a fork server ends by itself when its worker does."""
+        """Kill everything; the workers of a worker end by themselves."""
         left = self.processes()
         for started in self._started:
             kill(started)
@@ -90,7 +92,7 @@ class Cluster:
 
 
 def tree(started: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """A process and all it started: nanny, worker, fork server, run."""
+    """A process and all it started: nanny, worker, and the workers of that."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(started.pid)
         return running([process, *process.children(recursive=True)])
@@ -98,18 +100,18 @@ def tree(started: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def kill(started: subprocess.Popen[bytes]) -> None:
-    """Kill a scheduler, or a nanny and its worker; a fork server has to notice that by itself."""
+    """Kill a scheduler, or a nanny and its worker; their own workers have to notice that."""
     for process in tree(started):
         command = " ".join(_command(process))
-        if "fork_server" not in command and "resource_tracker" not in command:
+        if "forkserver" not in command and "resource_tracker" not in command:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
     started.wait(PATIENCE_S)
 
 
 def is_simulating(worker: subprocess.Popen[bytes]) -> bool:
-    """Whether a fork server of the worker has forked a run."""
-    servers = [process for process in tree(worker) if "fork_server" in " ".join(_command(process))]
+    """Whether a process of the cluster has started a worker."""
+    servers = [process for process in tree(worker) if "forkserver" in " ".join(_command(process))]
     return len(servers) >= 2
 
 
@@ -135,7 +137,7 @@ def healthy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
 def start_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
     clusters: list[Cluster] = []
 
-    def start(**settings: int) -> Cluster:
+    def start(**settings: Any) -> Cluster:
         clusters.append(Cluster(tmp_path, **settings))
         return clusters[-1]
 
@@ -144,17 +146,27 @@ def start_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
         cluster.close()
 
 
+def simulated(address: str, requests: Iterable[Request]) -> Iterator[RunOutcome]:
+    with (
+        open_executor(scheduler=address) as executor,
+        closing(simulate_requests(executor, requests)) as results,
+    ):
+        yield from results
+
+
 @pytest.mark.slow
 def test_records_are_those_of_this_machine_though_a_worker_is_lost(
     start_cluster: Callable[..., Cluster],
 ) -> None:
     requests = [request(f"run {seed}", "job.steps=200", seed=seed) for seed in range(40)]
     requests.append(request("no platform", "platform.file=nowhere.xml"))
+    requests.append(request("never ends", ENDLESS, limits=Limits(time_s=2.0)))
+    requests.append(request("it", "job.groups=6", "job.steps=5", engine="simgrid"))
     cluster = start_cluster()
     victim, _ = cluster.add_worker(), cluster.add_worker()
-    results = {}
+    results: dict[str, tuple[Any, str | None]] = {}
     lost: list[psutil.Process] = []
-    for result in DaskExecutor(cluster.address).simulate(requests, LIMITS):
+    for result in simulated(cluster.address, requests):
         assert result.run_id not in results
         results[result.run_id] = (result.value, result.error)
         if len(results) == 10:
@@ -162,9 +174,11 @@ def test_records_are_those_of_this_machine_though_a_worker_is_lost(
             kill(victim)
     assert len(lost) >= 3
     assert gone(lost)
+    assert results.pop("never ends") == (None, "exceeded its time limit of 2 s")
+    del requests[-2]
     assert results == {
         result.run_id: (result.value, result.error)
-        for result in LocalExecutor(1).simulate(requests, LIMITS)
+        for result in simulate_requests(InThisProcess(), requests)
     }
     error = results["no platform"][1]
     assert error is not None
@@ -179,42 +193,10 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
     victim = cluster.add_worker()
     killer = Thread(target=lambda: wait_for(lambda: is_simulating(victim)) and kill(victim))
     killer.start()
-    (deadly,) = DaskExecutor(cluster.address).simulate([request("deadly", ENDLESS)], Limits())
+    (deadly,) = simulated(cluster.address, [request("deadly", ENDLESS)])
     killer.join(PATIENCE_S)
     assert (deadly.run_id, deadly.value) == ("deadly", None)
     assert deadly.error == "its workers failed, 1 in a row"
-
-
-CLIENT = """
-import sys
-from faultline.experiments.runs.dask_cluster import DaskExecutor
-from faultline.experiments.runs.point import Limits, Request
-from tests.experiments.runs.processes import ENDLESS, request
-
-list(DaskExecutor(sys.argv[1]).simulate([request("endless", ENDLESS)], Limits()))
-"""
-
-
-@pytest.mark.slow
-def test_a_run_without_its_sweep_is_ended(healthy_cluster: Cluster) -> None:
-    cluster, worker = healthy_cluster, healthy_cluster.worker
-    sweep = start_python("-c", CLIENT, cluster.address)
-    assert wait_for(lambda: is_simulating(worker))
-    sweep.kill()
-    sweep.wait(PATIENCE_S)
-    assert wait_for(lambda: not is_simulating(worker))
-
-    class EnoughError(Exception):
-        pass
-
-    def requests() -> Iterator[Request]:
-        yield request("endless", ENDLESS)
-        assert wait_for(lambda: is_simulating(worker))
-        raise EnoughError
-
-    with pytest.raises(EnoughError):
-        list(DaskExecutor(cluster.address).simulate(requests(), LIMITS))
-    assert wait_for(lambda: not is_simulating(worker))
 
 
 @pytest.mark.slow
@@ -230,7 +212,7 @@ def test_a_cluster_without_workers_is_waited_for(
 
     helper = Thread(target=join_when_called_for)
     helper.start()
-    (result,) = DaskExecutor(cluster.address).simulate([request("it")], LIMITS)
+    (result,) = simulated(cluster.address, [request("it")])
     helper.join(PATIENCE_S)
     assert result.error is None
     (line,) = "".join(printed).splitlines()
@@ -243,13 +225,10 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(dask_cluster, "_CONNECT_S", 2.0)
-    # One after the other.
-    monkeypatch.setattr(dask_cluster, "_IN_FLIGHT", 1)
+    monkeypatch.setattr(DaskExecutor, "in_flight", 1)  # One after the other.
     cluster = start_cluster()
     worker = cluster.add_worker()
-    requests = [request("short"), request("endless", ENDLESS)]
-    results = DaskExecutor(cluster.address).simulate(requests, LIMITS)
+    results = simulated(cluster.address, [request("short"), request("endless", ENDLESS)])
     assert next(results).run_id == "short"
     killer = Thread(
         target=lambda: wait_for(lambda: is_simulating(worker)) and kill(cluster.scheduler)
@@ -262,41 +241,24 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
     assert line.startswith(f"scheduler {cluster.address}: the connection was lost")
     assert "\n" not in line
     assert capfd.readouterr().err == ""
-    # What was under way is of no use any more.
-    assert wait_for(lambda: not is_simulating(worker))
 
 
-@pytest.mark.slow
-def test_a_scheduler_that_comes_back_is_given_the_runs_again(
-    start_cluster: Callable[..., Cluster],
-) -> None:
-    cluster = start_cluster()
-    worker = cluster.add_worker()
-
-    def requests() -> Iterator[Request]:
-        yield request("long", "job.groups=200", "job.steps=20000")
-        assert wait_for(lambda: is_simulating(worker))
-        kill(cluster.scheduler)
-        kill(worker)
-        cluster.start_scheduler()
-        yield request("later")
-        cluster.add_worker()
-
-    results = {
-        result.run_id: result.error
-        for result in DaskExecutor(cluster.address).simulate(requests(), LIMITS)
-    }
-    assert results == {"long": None, "later": None}
-
-
-@pytest.mark.parametrize("package", ["python", "distributed"])
 def test_another_version_of_the_scheduler_is_refused(
-    healthy_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, package: str
+    healthy_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = {"packages": get_versions()["packages"] | {package: "3.9.1"}}
+    ours = {"packages": {"distributed": "3.9.1"}}
     monkeypatch.setattr(dask_cluster, "get_versions", lambda: ours)
-    with pytest.raises(UserError, match=rf"has {package} .*, and 3\.9\.1 is here"):
-        list(DaskExecutor(healthy_cluster.address).simulate([request("it")], LIMITS))
+    with pytest.raises(UserError, match=r"has distributed .*, and 3\.9\.1 is here"):
+        DaskExecutor(healthy_cluster.address)
+
+
+def test_another_environment_of_a_worker_is_refused(
+    healthy_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = environment() | {"numpy": "1.0.0"}
+    monkeypatch.setattr(dask_cluster, "environment", lambda source: other)
+    with pytest.raises(UserError, match=r"worker tcp.* numpy is .* there, but 1\.0\.0 on the"):
+        list(simulated(healthy_cluster.address, [request("it")]))
 
 
 def test_what_is_no_scheduler_is_reported_in_one_line(
@@ -310,13 +272,36 @@ def test_what_is_no_scheduler_is_reported_in_one_line(
         for address in (
             f"tcp://127.0.0.1:{silent.getsockname()[1]}",
             f"127.0.0.1:{closed.getsockname()[1]}",
-            "tcp://no-such-host.invalid:8786",
+            "tls://127.0.0.1:8786",
+            "tcp://192.0.2.1:8786",
             "",
         ):
             with pytest.raises(UserError) as refusal:
-                list(DaskExecutor(address).simulate([request("it")], LIMITS))
+                DaskExecutor(address)
             line = str(refusal.value)
             assert line.startswith(f"scheduler {address}: ")
             assert "\n" not in line
-            assert "dask scheduler" in line or "certificates" in line
+            assert "docs/many-machines.md" in line
     assert capfd.readouterr().err == ""
+
+
+def test_the_documented_certificates_let_in_only_who_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "many-machines.md").read_text(encoding="utf-8")
+    commands = page.partition("```sh\n")[2].partition("```")[0]
+    subprocess.run(["sh", "-ec", commands], cwd=tmp_path, check=True, timeout=60)
+    keys = str(tmp_path / "cluster-keys")
+    monkeypatch.setenv("DASK_CONFIG", keys)
+    dask.config.refresh([keys])
+    cluster = Cluster(tmp_path, "tls")
+    try:
+        cluster.add_worker()
+        (result,) = simulated(cluster.address, [request("it")])
+        assert result.error is None
+        dask.config.refresh()
+        with pytest.raises(UserError, match="TLS"):
+            DaskExecutor(cluster.address)
+    finally:
+        cluster.close()
+        dask.config.refresh()

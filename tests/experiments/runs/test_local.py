@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.execution import open_executor
+from faultline.experiments.runs.executor import ATTEMPTS, simulate_requests
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Limits, Request
+from faultline.experiments.runs.point import Limits, Request, RunCall, RunOutcome
 from faultline.experiments.runs.single_run import run
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 
+from tests.experiments.runs import doings
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
@@ -29,58 +36,70 @@ pytestmark = pytest.mark.system
 
 # Starts a sweep of endless runs: one on each engine.
 SWEEP = """
-import sys
+from faultline.experiments.runs.executor import simulate_requests
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Limits
 from tests.experiments.runs.processes import ENDLESS, request
 
-if __name__ == "__main__":
-    requests = [request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
-    for result in LocalExecutor(workers=2).simulate(requests, Limits(memory_bytes=10**12)):
-        print(result)
+requests = [request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
+for result in simulate_requests(LocalExecutor(workers=2), requests):
+    print(result)
 """
-# Two fork servers with a resource tracker and a run each; the run on SimGrid has its own process.
-PROCESSES_OF_THE_SWEEP = 7
+# Two workers; the run on SimGrid has its own process.
+PROCESSES_OF_THE_SWEEP = 3
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> None:
+@pytest.fixture(scope="module")
+def two() -> Iterator[LocalExecutor]:
+    """Two workers for tests after which they go on."""
+    executor = LocalExecutor(2)
+    yield executor
+    executor.shutdown()
+
+
+def all_new(before: set[psutil.Process]) -> set[psutil.Process]:
+    """Return the processes of the sweep that were not there before, once all have started."""
+    new = set(simulated_by()) - before
+    return new if len(new) >= PROCESSES_OF_THE_SWEEP else set()
+
+
+def called(
+    executor: LocalExecutor, function: Any, argument: Any = None, limits: Limits | None = None
+) -> RunOutcome:
+    """Return the outcome of a call in a worker."""
+    wanted = Request("it", RunCall(function, argument), limits or Limits(time_s=60.0))
+    (outcome,) = simulate_requests(executor, [wanted])
+    return outcome
+
+
+def test_records_are_those_of_single_runs(two: LocalExecutor) -> None:
     requests = [
         *(request(f"study {seed}", seed=seed) for seed in range(4)),
         *(request(f"sound {seed}", seed=seed, of="spare-sound") for seed in range(2)),
         request("replication", "strategy.name=replication", "strategy.redundancy=2", seed=5),
+        request("it", "job.groups=6", "job.steps=5", engine="simgrid"),
     ]
-    results = list(LocalExecutor(workers).simulate(requests, Limits(time_s=60.0)))
-    assert sorted(result.run_id for result in results) == sorted(one.run_id for one in requests)
-    assert {result.run_id: result.error for result in results} == {
-        one.run_id: None for one in requests
-    }
-    records = {result.run_id: result.value for result in results}
+    results = {result.run_id: result for result in simulate_requests(two, requests)}
+    assert sorted(results) == sorted(one.run_id for one in requests)
     for one in requests:
-        assert records[one.run_id] == run(one.task.scenario, one.task.seed)
+        point, result = one.task, results[one.run_id]
+        assert result.error is None
+        assert result.value == run(point.scenario, point.seed, point.engine)
 
 
-def test_runs_on_simgrid_are_simulated_too() -> None:
-    requested = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
-    (result,) = LocalExecutor(1).simulate([requested], Limits(time_s=120.0, memory_bytes=2 * 10**9))
-    assert result.error is None
-    assert result.value == run(requested.task.scenario, 0, "simgrid")
-
-
-def test_one_that_fails_does_not_hinder_the_others() -> None:
+def test_one_that_fails_does_not_hinder_the_others(two: LocalExecutor) -> None:
+    limits = Limits(time_s=3.0)
     requests = [
         request("sound"),
         request("no platform", "platform.file=nowhere.xml"),
         request("too redundant", "strategy.redundancy=13"),
-        request("never ends", ENDLESS),
+        request("never ends", ENDLESS, limits=limits),
+        request("never ends on SimGrid", ENDLESS, engine="simgrid", limits=limits),
         request("sound too", seed=1),
     ]
-    errors = {
-        result.run_id: result.error
-        for result in LocalExecutor(2).simulate(requests, Limits(time_s=1.5))
-    }
+    errors = {result.run_id: result.error for result in simulate_requests(two, requests)}
     assert errors["sound"] is errors["sound too"] is None
-    assert errors["never ends"] == "exceeded its time limit of 1.5 s"
+    assert errors["never ends"] == errors["never ends on SimGrid"]
+    assert errors["never ends"] == "exceeded its time limit of 3 s"
     for name, word in (
         ("no platform", "platform.file = 'nowhere.xml': no such file"),
         ("too redundant", "strategy.redundancy"),
@@ -91,7 +110,7 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         assert "\n" not in error
 
 
-def test_requests_are_taken_as_results_are() -> None:
+def test_requests_are_taken_as_results_are(two: LocalExecutor) -> None:
     taken: list[str] = []
 
     def endless() -> Iterator[Request]:
@@ -99,19 +118,67 @@ def test_requests_are_taken_as_results_are() -> None:
             taken.append(str(number))
             yield request(str(number), seed=number)
 
-    with closing(LocalExecutor(2).simulate(endless(), Limits())) as results:
+    with closing(simulate_requests(two, endless())) as results:
         for number in range(1, 7):
             next(results)
             assert len(taken) <= number + 4
 
 
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ("abort", "its worker was ended by SIGABRT"),
+        ("kill", "its worker was ended by SIGKILL (perhaps the machine ran out of memory)"),
+        ("exit", "its worker ended with exit status 3"),
+    ],
+)
+def test_a_run_that_ends_its_workers_is_reported(end: str, error: str, two: LocalExecutor) -> None:
+    outcome = called(two, doings.end, end)
+    assert outcome.error == f"{error}, {ATTEMPTS} times in a row"
+    assert called(two, doings.double, 4).value == 8
+
+
+def test_a_worker_that_is_killed_loses_only_time(two: LocalExecutor, tmp_path: Path) -> None:
+    outcome = called(two, doings.end_once, str(tmp_path / "mark"))
+    assert (outcome.value, outcome.error) == ("second", None)
+
+
+def test_memory_is_limited_for_a_run_and_for_it_alone(two: LocalExecutor) -> None:
+    limits = Limits(memory_bytes=400 * 2**20)
+    assert called(two, doings.allocate, 2**30, limits).error == (
+        "exceeded its memory limit of 400MiB"
+    )
+    assert called(two, doings.allocate, 2**30).error is None
+
+
+def test_what_a_run_prints_does_not_get_into_its_result(
+    two: LocalExecutor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert called(two, doings.print_much).value == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_relative_paths_start_where_the_sweep_was_started(
+    two: LocalExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
+
+    def error() -> str | None:
+        (outcome,) = simulate_requests(two, [request("it", "platform.file=servers.xml")])
+        return outcome.error
+
+    assert "no such file" in str(error())
+    monkeypatch.chdir(tmp_path)
+    assert error() is None
+
+
 def test_closing_leaves_no_process_behind() -> None:
     requests = [request("short"), request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
-    with closing(LocalExecutor(2).simulate(requests, Limits())) as results:
+    before = set(simulated_by())
+    with open_executor(2) as executor, closing(simulate_requests(executor, requests)) as results:
         assert next(results).run_id == "short"
-        assert wait_for(lambda: len(simulated_by()) >= PROCESSES_OF_THE_SWEEP)
-        started = simulated_by()
-    assert not simulated_by()
+        started = [*wait_for(lambda: all_new(before))]
+    assert len(started) == PROCESSES_OF_THE_SWEEP
     assert gone(started)
 
 
@@ -124,32 +191,23 @@ def test_closing_leaves_no_process_behind() -> None:
     ],
 )
 def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
-    script = tmp_path / "sweep.py"
+    script = tmp_path / "sweep.py"  # Without a guard: a worker must not run it again.
     script.write_text(SWEEP)
-    sweep = start_python(str(script), stderr=subprocess.DEVNULL)
+    sweep = start_python(str(script), stderr=subprocess.PIPE)
     try:
         assert wait_for(lambda: len(simulated_by(sweep.pid)) >= PROCESSES_OF_THE_SWEEP)
-        started = [*simulated_by(sweep.pid), *psutil.Process(sweep.pid).children(recursive=True)]
+        started = psutil.Process(sweep.pid).children(recursive=True)
         sweep.send_signal(how)
         assert sweep.wait(PATIENCE_S) != 0
         assert gone(started)
+        if how == signal.SIGKILL:
+            assert sweep.stderr is not None
+            assert sweep.stderr.read() == b""
     finally:
         sweep.kill()
         sweep.wait(PATIENCE_S)
 
 
-def test_workers_stay_within_a_block_and_end_with_it() -> None:
-    here = psutil.Process()
-    before = set(here.children(recursive=True))
-
-    def servers() -> set[psutil.Process]:
-        return set(here.children()) - before
-
-    with LocalExecutor(1) as executor:
-        seen = []
-        for seed in range(2):
-            (result,) = executor.simulate([request("it", seed=seed)], Limits())
-            assert result.error is None
-            seen.append(servers())
-        assert seen[0] == seen[1] != set()
-    assert wait_for(lambda: not servers())
+def test_too_many_workers_are_refused() -> None:
+    with pytest.raises(UserError, match="each is a process of some 100 MB; use at most"):
+        LocalExecutor(5000)

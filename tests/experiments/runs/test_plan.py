@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import Grid
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.sweep_plan import make_plan
+from faultline.experiments.runs.sweep_plan import SweepPlan, make_plan
 from faultline.experiments.runs.table import read_sweep
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
@@ -17,7 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
+from tests.experiments.runs.in_process import (
+    Invented,
+    csv_of,
+    plan_of,
+    run_ids,
+    some_record,
+    sweep,
+)
 
 GRID = """
 scenario = "spare-study"
@@ -30,19 +38,30 @@ seeds = [4, 2]
 """
 
 
+def values_at(plan: SweepPlan, point: str) -> tuple[Any, ...]:
+    return tuple(plan.stored.points[point].values())
+
+
+def points_of(folder: Path, text: str) -> list[tuple[Any, ...]]:
+    plan = plan_of(folder, text)
+    return [values_at(plan, point) for point in plan.stored.points]
+
+
 def test_the_plan_is_the_product_with_all_seeds_side_by_side(tmp_path: Path) -> None:
-    manifest = plan_of(tmp_path, GRID).manifest
-    assert manifest.keys == ["strategy.redundancy", "failures.mtbf_s"]
-    assert manifest.axes == {"strategy.redundancy": [3, 5], "failures.mtbf_s": [300.0, 600.0]}
-    expected = [([*point], seed) for point in product([3, 5], [300.0, 600.0]) for seed in (4, 2)]
-    assert [(values, seed) for _, values, seed in manifest.rows()] == expected
-    assert len(set(manifest.run_ids)) == 8
+    plan = plan_of(tmp_path, GRID)
+    stored = plan.stored
+    assert stored.keys == ["strategy.redundancy", "failures.mtbf_s"]
+    assert stored.axes == {"strategy.redundancy": [3, 5], "failures.mtbf_s": [300.0, 600.0]}
+    expected = [(point, seed) for point in product([3, 5], [300.0, 600.0]) for seed in (4, 2)]
+    assert [(values_at(plan, point), seed) for _, point, seed in stored.runs()] == expected
+    assert len(set(run_ids(plan))) == stored.count == 8
 
 
 def test_every_request_is_the_scenario_with_its_settings(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, GRID)
-    requests = {request.run_id: request for request in plan.requests(set(plan.manifest.run_ids))}
-    for run_id, (redundancy, mtbf_s), seed in plan.manifest.rows():
+    requests = {request.run_id: request for request in plan.requests(run_ids(plan))}
+    for run_id, point, seed in plan.stored.runs():
+        redundancy, mtbf_s = values_at(plan, point)
         settings = [
             "job.groups=60",
             f"strategy.redundancy={redundancy}",
@@ -57,7 +76,7 @@ def test_every_request_is_the_scenario_with_its_settings(tmp_path: Path) -> None
 
 def test_the_whole_grid_is_requested_with_one_seed_before_the_next(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, GRID)
-    wanted = set(plan.manifest.run_ids) - {plan.manifest.run_ids[2]}
+    wanted = set(run_ids(plan)) - {run_ids(plan)[2]}
     requests = list(plan.requests(wanted))
     assert [request.task.seed for request in requests] == [4, 4, 4, 2, 2, 2, 2]
     assert {request.run_id for request in requests} == wanted
@@ -90,8 +109,7 @@ def test_points_that_cases_have_in_common_are_simulated_once(tmp_path: Path) -> 
     "job.groups" = 60
     "strategy.redundancy" = [3, 4]
     """
-    manifest = plan_of(tmp_path, text).manifest
-    assert manifest.points == [[60, 2], [60, 3], [200, 2], [200, 3], [60, 4]]
+    assert points_of(tmp_path, text) == [(60, 2), (60, 3), (200, 2), (200, 3), (60, 4)]
 
 
 def test_what_a_case_leaves_open_is_the_scenarios_own(tmp_path: Path) -> None:
@@ -102,14 +120,12 @@ def test_what_a_case_leaves_open_is_the_scenarios_own(tmp_path: Path) -> None:
     [[cases]]
     "failures.mtbf_s" = 900
     """
-    manifest = plan_of(tmp_path, text).manifest
-    assert manifest.keys == ["strategy.redundancy", "failures.mtbf_s"]
-    assert manifest.points == [[3, 300.0], [None, 900.0]]
+    assert points_of(tmp_path, text) == [(3, 300.0), (None, 900.0)]
 
 
 def test_a_key_with_one_value_is_a_column_and_no_axis(tmp_path: Path) -> None:
     text = 'scenario = "spare-study"\n[grid]\njob.groups = [60]\nstrategy.redundancy = [2, 3]'
-    manifest = plan_of(tmp_path, text).manifest
+    manifest = plan_of(tmp_path, text).stored
     assert manifest.keys == ["job.groups", "strategy.redundancy"]
     assert manifest.axes == {"strategy.redundancy": [2, 3]}
 
@@ -135,11 +151,10 @@ def test_a_run_has_its_name_whatever_stands_around_it(
             "varied": {"job.groups": groups, "failures.mtbf_s": mtbf},
             "cases": ({},),
         }
-        manifest = make_plan(Grid(**{**stated, **changes})).manifest  # type: ignore[arg-type]
-        where = [manifest.keys.index(key) for key in ("job.groups", "failures.mtbf_s")]
+        stored = make_plan(Grid(**{**stated, **changes})).stored  # type: ignore[arg-type]
         return {
-            (*(values[position] for position in where), seed): run_id  # type: ignore[misc]
-            for run_id, values, seed in manifest.rows()
+            (stored.points[at]["job.groups"], stored.points[at]["failures.mtbf_s"], seed): run_id
+            for run_id, at, seed in stored.runs()
         }
 
     plain = named()
@@ -160,7 +175,7 @@ def test_a_scenario_is_looked_for_beside_its_grid(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     plan = plan_of(tmp_path, 'scenario = "mine.toml"')
-    (request,) = plan.requests(set(plan.manifest.run_ids))
+    (request,) = plan.requests(run_ids(plan))
     assert (request.task.scenario.name, request.task.scenario.job.groups) == ("mine", 24)
 
 
@@ -210,76 +225,42 @@ failures.mtbf_s = [300]
 """
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    sweep(plan_of(tmp_path, OLD_GRID), tmp_path / "out", Invented(some_record))
-    return tmp_path / "out"
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "more"),
+    ("old", "new", "more", "others"),
     [
-        ("seeds = [0, 1]", "seeds = [1, 7, 0]", 2),
-        ("[300]", "[150, 300]", 4),
-        ("[300]", '[300]\nstrategy.name = ["replication", "spare"]', 4),
-        ("[grid]", 'name = "x"\n[grid]', 0),
-        ("[set]", 'description = "x"\n[set]', 0),
+        ("seeds = [0, 1]", "seeds = [1, 7, 0]", 2, 0),
+        ("[300]", "[150, 300]", 4, 0),
+        ("[300]", '[300]\nstrategy.name = ["replication", "spare"]', 4, 0),
+        ("scenario", 'name = "x"\nscenario', 0, 0),
+        ("[set]", "[set]\ndescription = 'x'", 0, 0),
+        ("seeds = [0, 1]", "seeds = [0, 2]", 2, 2),
+        ("steps = 100", "steps = 200", 4, 4),
+        ("[set]", 'engine = "simgrid"\n[set]', 4, 4),
     ],
 )
-def test_a_grid_that_has_grown_goes_on(
-    old: str, new: str, more: int, directory: Path, tmp_path: Path
+def test_another_grid_has_its_own_table_and_shares_the_runs(
+    old: str, new: str, more: int, others: int, tmp_path: Path
 ) -> None:
-    grown = OLD_GRID.replace(old, new)
-    if 'name = "x"' in grown:
-        grown = grown.replace('name = "x"\n', "").replace("scenario", 'name = "x"\nscenario')
-    executor = Invented(some_record)
-    plan = plan_of(tmp_path, grown)
-    _, printed = sweep(plan, directory, executor)
+    file, scratch = tmp_path / "out.sqlite", tmp_path / "from-scratch.sqlite"
+    sweep(plan_of(tmp_path, OLD_GRID), file, Invented(some_record))
+    before = csv_of(file)
+    executor, plan = Invented(some_record), plan_of(tmp_path, OLD_GRID.replace(old, new))
+    _, printed = sweep(plan, file, executor)
     assert len(executor.simulated) == more
-    assert (f"the grid has {more} more runs than the 4 before" in printed) == (more > 0)
-    sweep(plan, tmp_path / "from-scratch", Invented(some_record))
-    assert tables_in(directory) == tables_in(tmp_path / "from-scratch")
-    assert read_sweep(directory).axes == plan.manifest.axes
+    assert (f"keeps {others} runs of another grid" in printed) == (others > 0)
+    sweep(plan, scratch, Invented(some_record))
+    assert csv_of(file) == csv_of(scratch)
+    assert read_sweep(file).axes == plan.stored.axes
+    idle = Invented(some_record)
+    sweep(plan_of(tmp_path, OLD_GRID), file, idle)
+    assert idle.simulated == []
+    assert csv_of(file) == before
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "printed"),
-    [
-        ("seeds = [0, 1]", "seeds = [0, 2]", "seed 1 is no longer requested"),
-        ("steps = 100", "steps = 200", "job.steps was 100 and is 200"),
-        (
-            "[2, 3]",
-            "[2, 4]",
-            "the point strategy.redundancy = 3, failures.mtbf_s = 300.0 is no longer",
-        ),
-        (
-            "strategy.redundancy = [2, 3]",
-            'strategy.name = ["replication", "spare"]',
-            "strategy.redundancy = 2, failures.mtbf_s = 300.0, strategy.name = 'spare' is",
-        ),
-        ("[set]", 'engine = "simgrid"\n[set]', "engine was 'replay' and is 'simgrid'"),
-        ("spare-study", "spare-sound", "the scenario was named 'spare-study', and now"),
-        ("[set]", "[set]\ntimes.compute_s = 65.0", "times.compute_s was 64.0 and is 65.0"),
-    ],
-)
-def test_another_grid_is_refused_by_its_first_difference(
-    old: str, new: str, printed: str, directory: Path, tmp_path: Path
-) -> None:
-    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-    executor = Invented(some_record)
-    with pytest.raises(UserError) as caught:
-        sweep(plan_of(tmp_path, OLD_GRID.replace(old, new)), directory, executor)
-    assert printed in str(caught.value)
-    assert str(directory) in str(caught.value)
-    assert executor.simulated == []
-    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
-
-
-def test_an_edited_platform_is_another_grid(tmp_path: Path) -> None:
+def test_an_edited_platform_is_another_point(tmp_path: Path) -> None:
     path = tmp_path / "servers.xml"
     write_xml(load_preset("hgx-h100", domains=2), path)
     text = f'scenario = "spare-study"\n[set]\nplatform.file = "{path}"\njob.groups = 4'
-    sweep(plan_of(tmp_path, text), tmp_path / "out", Invented(some_record))
+    before = run_ids(plan_of(tmp_path, text))
     path.write_text(path.read_text(encoding="utf-8").replace("50GBps", "49GBps"), encoding="utf-8")
-    with pytest.raises(UserError, match="its platform file"):
-        sweep(plan_of(tmp_path, text), tmp_path / "out", Invented(some_record))
+    assert not set(before) & set(run_ids(plan_of(tmp_path, text)))

@@ -68,6 +68,7 @@ def test_what_only_carries_records_about_does_not_count(source: Path) -> None:
     for name in (
         "commands/sweep.py",
         "runs/store.py",
+        "analysis/comparison.py",
         "cli.py",
         "config/scenarios/spare-study.toml",
     ):

@@ -5,6 +5,7 @@ And where one scheme overtakes another: the rate, its interval, and a row where 
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from math import inf, isnan
 from pathlib import Path
@@ -144,7 +145,8 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Found:
     directory = tmp_path_factory.mktemp("rates")
     found = found_of(directory, [replace(STUDY, mtbf_s=60.0), STUDY, *rates], workers=1)
     # Each run is kept, so that a sweep that was killed goes on where it was.
-    kept = len(list((directory / "runs" / "runs").iterdir()))
+    with sqlite3.connect(directory / "runs.sqlite") as connection:
+        (kept,) = connection.execute("SELECT count(*) FROM calls").fetchone()
     assert kept == len(found.runs)
     return found
 
