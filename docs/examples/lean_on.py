@@ -1,6 +1,6 @@
 """Pipelines in which a node also computes the stage of a failed neighbour.
 
-faultline --scheme-file docs/examples/lean_on.py run llama3-70b-hgx --set strategy.name=lean-on
+faultline --scheme-file docs/examples/lean_on.py run llama3-70b-stress --set strategy.name=lean-on
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ def _with_groups(
         assumptions = [
             _scale_mtbf(source, stated, own_gpus, groups * group_gpus, mtbf_is_stated),
             "Each group trains the scenario's number of micro-batches per step: the batch grows "
-            "with the groups; the number of steps does not change.",
+            f"with the groups; the number of {'tokens' if stated.job.tokens else 'steps'} stays.",
         ]
     scenario = _scenario(source)
     workload = workload_of(scenario)

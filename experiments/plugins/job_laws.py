@@ -94,7 +94,7 @@ def played_jobs(subject: Subject) -> list[Played]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "platform.xml"
         write_xml(load_preset("hgx-h100", domains=_PLAYED_GROUPS, domains_per_leaf=4), path)
-        with_model = load_scenario("llama3-70b-hgx", [*_WITH_RANKS, f"platform.file={path}"])
+        with_model = load_scenario("llama3-70b-stress", [*_WITH_RANKS, f"platform.file={path}"])
         ranked = replace(subject, groups=_PLAYED_GROUPS, shape=job_shape(with_model))
         own = ranked.redundancies()[0]
         return [

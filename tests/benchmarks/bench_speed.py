@@ -132,7 +132,7 @@ def test_simgrid_300_steps_by_replay(speed: Speed, groups: int, redundancy: int)
 
 def test_simgrid_100_steps_of_256_ranks(speed: Speed) -> None:
     settings = {"job.steps": 100, "failures.mtbf_s": 1e12}
-    job = resolve(load_scenario("llama3-70b-hgx", settings))
+    job = resolve(load_scenario("llama3-70b-stress", settings))
     speed.of(lambda: simulate_on_simgrid(job, 0), rounds=1, target_s=60.0)
 
 
@@ -141,7 +141,7 @@ def test_time_of_a_step_of_256_ranks(
     speed: Speed, known: bool, target_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    scenario = load_scenario("llama3-70b-hgx")
+    scenario = load_scenario("llama3-70b-stress")
     if known:
         step_time_of(scenario)
     speed.of(lambda: step_time_of(scenario), rounds=1, target_s=target_s)

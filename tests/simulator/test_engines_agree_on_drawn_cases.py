@@ -91,7 +91,7 @@ def test_one_group_computes_for_all_that_are_alike(number: int, tmp_path: Path) 
 @pytest.mark.slow
 def test_4096_ranks_with_failures() -> None:
     changes = {"job.groups": 128, "failures.mtbf_s": 100.0}
-    job = resolve(load_scenario("llama3-70b-hgx", changes))
+    job = resolve(load_scenario("llama3-70b-stress", changes))
     replayed, simulated = run(job, 1, "replay"), run(job, 1, "simgrid")
     assert simulated["events"] == replayed["events"] > 0
     assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=EXACT)

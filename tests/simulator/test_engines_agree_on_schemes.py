@@ -125,7 +125,7 @@ PLAYED_QUICKLY = ("recycle",)
 def test_twenty_simulated_steps(servers_of: Callable[..., Path], option: str) -> None:
     path = servers_of(domains=4, domains_per_leaf=4)
     changes = [*PLAYED, *PLAYED_SCHEMES[option], f"platform.file={path}"]
-    record, events = agreed("llama3-70b-hgx", changes, 3, rel=1e-5, record_rel=1e-2)
+    record, events = agreed("llama3-70b-stress", changes, 3, rel=1e-5, record_rel=1e-2)
     found = sum(event.kind is EventKind.MISSING for event in events)
     assert found
     assert record["degraded_s"] >= 0.0
@@ -160,7 +160,7 @@ def test_no_scheme_gains_by_failing(
     path = servers_of(domains=4, domains_per_leaf=4)
     changes = [*NEARLY_FREE, *rows, *redundancy, f"strategy.name={scheme}"]
     changes.append(f"model.schedule={schedule}")
-    record = run(load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"]), 1, engine)
+    record = run(load_scenario("llama3-70b-stress", [*changes, f"platform.file={path}"]), 1, engine)
     assert record["events"] > 0
     assert record["goodput"] <= 1.0
 
@@ -170,7 +170,7 @@ def test_two_fail_in_one_step_of_pipelines_that_compute_for_one_another() -> Non
     """A group that computes for itself and one that is simulated never share a GPU."""
     changes = ["strategy.name=recycle", "failures.component=gpu", "failures.mtbf_s=40"]
     changes += ["rejoin.repair_s=100", "job.steps=14"]
-    _, events = agreed("llama3-70b-hgx", changes, 3)
+    _, events = agreed("llama3-70b-stress", changes, 3)
     assert any(len(event.groups) > 1 for event in events if event.kind is EventKind.MISSING)
 
 

@@ -188,7 +188,7 @@ class TestForeign:
             ("failures.model=trace", f"failures.trace={trace}"),
         ):
             settings = [("--set", each) for each in (*platform, *times, *failures)]
-            cli = Cli(capsys, "run", "llama3-70b-hgx", "--set", "model.name=stated")
+            cli = Cli(capsys, "run", "llama3-70b-stress", "--set", "model.name=stated")
             arguments = [text for pair in settings for text in pair]
             assert f"switches of {cluster} are unknown" in cli.refused(*arguments)
             known = ("--set", "failures.gpus_per_switch=2", "--set", "job.steps=10")
@@ -282,7 +282,7 @@ def test_half_of_the_adapters_doubles_the_all_reduce(cli: Cli, servers: Path) ->
 def test_slower_gpus_slow_the_compute_of_a_model(cli: Cli, servers: Path) -> None:
     slower = edited(servers, 'speed="989Tf"', 'speed="494.5Tf"')
     model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
-    job = ("llama3-70b-hgx", *model)
+    job = ("llama3-70b-stress", *model)
     errors = cli.json("diff", servers, slower, *job)
     changes = {one["phase"].strip(): one["change"] for one in errors["phases"]}
     assert changes["computing"] > 0.3
@@ -332,18 +332,18 @@ def test_a_phase_of_one_platform_alone_is_listed(cli: Cli, servers: Path) -> Non
     link = '<link id="nvlink-000003" bandwidth='
     slower = edited(servers, f'{link}"450GBps"', f'{link}"100GBps"')
     model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
-    printed = cli.json("diff", servers, slower, "llama3-70b-hgx", *model)
+    printed = cli.json("diff", servers, slower, "llama3-70b-stress", *model)
     assert printed["reasons"] == []
     times = {one["phase"]: (one["before_s"], one["after_s"]) for one in printed["phases"]}
     for place in (0, 1):
         parts = sum(time[place] for name, time in times.items() if name.startswith("  "))
         assert parts == pytest.approx(times["step"][place])
-    assert " new " in cli("diff", servers, slower, "llama3-70b-hgx", *model)
+    assert " new " in cli("diff", servers, slower, "llama3-70b-stress", *model)
 
 
 def test_what_cannot_be_compared_is_reported(cli: Cli, servers: Path) -> None:
     assert "no such file" in cli.refused("diff", servers, "nowhere.xml")
-    job = ("llama3-70b-hgx",)
+    job = ("llama3-70b-stress",)
     assert "has 16 GPUs, the job needs 256" in cli.refused("diff", servers, servers, *job)
 
 

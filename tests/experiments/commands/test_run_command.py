@@ -80,7 +80,7 @@ def test_a_failure_of_all_groups_is_one_event_and_many_hits(cli: Cli, tmp_path: 
 
 
 def test_a_step_that_rests_on_defaults_is_marked(cli: Cli) -> None:
-    short = ("run", "llama3-70b-hgx", "--set", "job.steps=2")
+    short = ("run", "llama3-70b-stress", "--set", "job.steps=2")
     stated = ("--set", "model.micro_batch_sequences=1")
     assert "assumes model.virtual_stages = 1; state your job's values." in cli(*short, *stated)
     assert "assumes" not in cli(*short, *stated, "--set", "model.virtual_stages=1")

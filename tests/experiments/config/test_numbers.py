@@ -50,7 +50,7 @@ def test_a_number_with_a_unit_means_the_same_everywhere(
 def test_tokens_are_counted_in_the_words_of_the_field() -> None:
     for text in ("2T", "2e12", "2_000G", "2000B"):
         changes = ["~job.steps", f"job.tokens={text}"]
-        assert load_scenario("llama3-70b-hgx", changes).job.tokens == 2e12, text
+        assert load_scenario("llama3-70b-stress", changes).job.tokens == 2e12, text
 
 
 def test_the_bounds_of_a_prior_have_the_unit_of_its_key(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
         path = folder / f"{servers}.xml"
         if not path.exists():
             write_xml(load_preset("hgx-h100", domains=servers), path)
-        return load_scenario("llama3-70b-hgx", [*MODEL, f'platform.file="{path}"', *changes])
+        return load_scenario("llama3-70b-stress", [*MODEL, f'platform.file="{path}"', *changes])
 
     return of
 

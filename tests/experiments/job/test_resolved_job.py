@@ -144,7 +144,9 @@ JOB = ["job.steps=4", "job.compute_jitter=0", "~times.restart_s"]
 
 def explained(scheme: str, *changes: str) -> dict[str, float]:
     """Return the seconds of each phase after a GPU has failed."""
-    recoveries = explained_recoveries(load_scenario("llama3-70b-hgx", [*JOB, *changes]), [scheme])
+    recoveries = explained_recoveries(
+        load_scenario("llama3-70b-stress", [*JOB, *changes]), [scheme]
+    )
     first = next(one for one in recoveries if isinstance(one, ExplainedRecovery))
     assert first.event == "a GPU fails"
     return {phase.name: phase.duration_s for phase in first.phases}
@@ -157,7 +159,7 @@ def test_a_role_is_taken_without_standbys(hardware: str, tmp_path: Path) -> None
     trace.write_text("time,component,kind\n10,gpu-0,hardware\n", encoding="utf-8")
     keys = ["strategy.name=warm-standby", f"recovery.hardware={hardware}", "recovery.standbys=0"]
     failing = ["failures.model=trace", f'failures.trace="{trace}"', "~failures.mtbf_s"]
-    record = run(load_scenario("llama3-70b-hgx", [*JOB, *keys, *failing]), 0)
+    record = run(load_scenario("llama3-70b-stress", [*JOB, *keys, *failing]), 0)
     phases = explained("warm-standby", *keys)
     assert phases["launch"] > 0.0
     # A repair begins with the failure, which is noticed at the end of the step.
@@ -177,7 +179,7 @@ def test_a_failure_that_needs_a_restart_needs_it_at_once() -> None:
 
 def test_a_job_that_no_scheme_can_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ["--set", "model.pipeline=100", "--schemes", "spare", "checkpoint"]
-    assert main(["explain-recovery", "llama3-70b-hgx", *wrong]) == 2
+    assert main(["explain-recovery", "llama3-70b-stress", *wrong]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 

@@ -394,7 +394,7 @@ def test_gradients_that_outlast_the_passes_are_all_reduce(servers: Path) -> None
 def test_an_interleaved_job_runs_under_schemes_that_change_pipelines(scheme: str) -> None:
     settings = ["model.virtual_stages=2", "job.steps=10", "failures.mtbf_s=60"]
     settings += ["failures.component=gpu", f"strategy.name={scheme}"]
-    record = run(load_scenario("llama3-70b-hgx", settings), 0)
+    record = run(load_scenario("llama3-70b-stress", settings), 0)
     assert record["completed_steps"] == 10
     assert record["events"] > 0
 

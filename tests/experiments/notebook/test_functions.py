@@ -66,7 +66,9 @@ def test_absurd_arguments_are_refused_in_a_line(call: Callable[[], object], prin
 def test_the_mfu_is_that_of_the_models_flop() -> None:
     """By hand: 6 FLOP a parameter and token, and 12 s h a layer for the scores of attention."""
     servers = str(fl.Platform("hgx-h100", domains=8).path)
-    job = fl.Job("llama3-70b-hgx", model__name="llama3-8b", job__groups=2, platform__file=servers)
+    job = fl.Job(
+        "llama3-70b-stress", model__name="llama3-8b", job__groups=2, platform__file=servers
+    )
     table = job.scenario.model
     tokens = 2 * 8192 * table.micro_batches * table.micro_batch_sequences
     per_token = 6 * (8.03e9 - 128_256 * 4096) + 12 * 32 * 4096 * 8192

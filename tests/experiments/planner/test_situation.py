@@ -25,8 +25,8 @@ from tests.experiments.planner.small_jobs import STATED, small
 
 def test_days_count_the_simulated_step_time() -> None:
     """The scenario states no compute, so that days follow from the step that SimGrid simulates."""
-    situation = read_situation("llama3-70b-hgx")
-    resolved = resolve(load_scenario("llama3-70b-hgx"))
+    situation = read_situation("llama3-70b-stress")
+    resolved = resolve(load_scenario("llama3-70b-stress"))
     assert resolved.step is not None
     assert situation.ideal_step_s == pytest.approx(resolved.ideal_step_s)
     assert situation.workload.compute_s == resolved.step.passes_s
@@ -55,22 +55,24 @@ def test_gpus_scale_the_failures_and_leave_the_groups() -> None:
 def test_a_note_says_why_failures_are_rarer_than_those_of_the_mix() -> None:
     """The cables of this cluster lead around each switch: 35 of Llama 3's 419 stops are none."""
     mix = ("failures.model=mix", "failures.mix=llama3")
-    situation = read_situation("llama3-70b-hgx", mix)
+    situation = read_situation("llama3-70b-stress", mix)
     whole_s = 54 * 86_400 / 419 * 16_384 / situation.scenario.job.all_gpus
     text = next(text for text in situation.assumptions if "switch-or-cable" in text)
     assert situation.mtbf_s == pytest.approx(whole_s * 419 / 384)
     assert time_text(whole_s) in text
     assert time_text(situation.mtbf_s) in text
-    stated = read_situation("llama3-70b-hgx", (*mix, "failures.gpus_per_switch=16"))
+    stated = read_situation("llama3-70b-stress", (*mix, "failures.gpus_per_switch=16"))
     assert stated.mtbf_s == pytest.approx(whole_s)
     assert not any("switch-or-cable" in text for text in stated.assumptions)
 
 
 def test_a_note_says_what_was_hardly_meant() -> None:
-    notes = "\n".join(read_situation("llama3-70b-hgx", ("job.groups=1", "~job.steps")).assumptions)
+    notes = "\n".join(
+        read_situation("llama3-70b-stress", ("job.groups=1", "~job.steps")).assumptions
+    )
     assert "uses 32 of the platform's 256 GPUs: 7 more groups would fit." in notes
     assert "100,000 steps are the default: state job.tokens or job.steps" in notes
-    usual = read_situation("llama3-70b-hgx", ("job.groups=8", "job.steps=300")).assumptions
+    usual = read_situation("llama3-70b-stress", ("job.groups=8", "job.steps=300")).assumptions
     assert not any("would fit" in text or "the default: state" in text for text in usual)
 
 
@@ -83,9 +85,9 @@ def test_a_stated_mean_time_between_failures_is_kept() -> None:
 def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
     """A group has as many GPUs as the model's layout: their number follows, and is measured."""
     model = ("model.micro_batches=4",)
-    own = read_situation("llama3-70b-hgx", model)
-    situation = read_situation("llama3-70b-hgx", model, gpus=130)
-    alone = read_situation("llama3-70b-hgx", ("job.groups=4", *model)).scenario
+    own = read_situation("llama3-70b-stress", model)
+    situation = read_situation("llama3-70b-stress", model, gpus=130)
+    alone = read_situation("llama3-70b-stress", ("job.groups=4", *model)).scenario
     assert situation.scenario.job.groups == 4
     assert situation.scenario.job.all_gpus == 128
     assert situation.mtbf_s == pytest.approx(own.mtbf_s * own.gpus / 128)
@@ -94,7 +96,7 @@ def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
     assert situation.workload.compute_s == pytest.approx(step.passes_s)
     assert "2 GPUs are left over: they do not fill a group." in situation.assumptions
     with pytest.raises(UserError, match=r"30 GPUs cannot make a group of 32.*--gpus 32 or more"):
-        read_situation("llama3-70b-hgx", model, gpus=30)
+        read_situation("llama3-70b-stress", model, gpus=30)
 
 
 def test_a_stated_mean_scales_all_rates_of_a_mix() -> None:

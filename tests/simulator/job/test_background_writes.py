@@ -243,7 +243,7 @@ def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Pa
     """Copies to peers over slow adapters take several steps, each of which takes longer."""
     path = servers_of(**{"domains": 8, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
     shape = ["model.layers=4", "model.sequence_tokens=1024", "job.steps=12"]
-    asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
+    asked = load_scenario("llama3-70b-stress", [*SMALL, *shape, f"platform.file={path}"])
     protected = resolve(asked).protected
     assert protected.overlapped is not None
     assert protected.overlapped.course[1] > resolve(asked).ideal_step_s

@@ -100,7 +100,7 @@ def test_machines_neither_appear_nor_disappear(
         *(f"strategy.name={scheme}", "job.steps=60", "failures.mtbf_s=100"),
         *("recovery.hardware=standby", f"recovery.standbys={standbys}", "rejoin.repair_s=600"),
     ]
-    resolved = resolve(load_scenario("llama3-70b-hgx", keys))
+    resolved = resolve(load_scenario("llama3-70b-stress", keys))
     for seed in range(3 if engine == "replay" else 1):
         counted(resolved, seed, engine)
 
@@ -117,7 +117,7 @@ def test_the_job_runs_while_enough_machines_work(spares: int, kept: int) -> None
         *("rejoin.repair_s=20000", f"recovery.free_machines={spares}", "recovery.reschedule_s=0"),
         *("recovery.hardware=reschedule", "recovery.launch_s=0", "recovery.communicator_s=0"),
     ]
-    resolved = resolve(load_scenario("llama3-70b-hgx", keys))
+    resolved = resolve(load_scenario("llama3-70b-stress", keys))
     shares = []
     for seed in range(8):
         record = run(resolved, seed)
@@ -149,7 +149,7 @@ def test_a_repair_lasts_as_its_failure_states(
     keys += ["job.steps=2000", "checkpoint.interval_steps=10", f"strategy.name={scheme}", *changes]
 
     def time_s(*more: str) -> float:
-        return float(run(load_scenario("llama3-70b-hgx", [*keys, *more]), 0)["time_s"])
+        return float(run(load_scenario("llama3-70b-stress", [*keys, *more]), 0)["time_s"])
 
     stated = time_s()
     assert time_s("rejoin.repair_s=1") == stated
@@ -169,8 +169,10 @@ def test_a_crash_of_the_whole_jobs_software_costs_the_same_under_all_schemes(
     keys += ["~failures.mtbf_s", "failures.trace_span_s=1e9", "job.steps=300"]
     keys += ["checkpoint.interval_steps=10", "~times.restart_s"]
     keys += traced(tmp_path, "100,job,software")
-    record = run(load_scenario("llama3-70b-hgx", [*keys, f"strategy.name={scheme}"]), 0)
-    as_checkpoints = resolve(load_scenario("llama3-70b-hgx", [*keys, "strategy.name=checkpoint"]))
+    record = run(load_scenario("llama3-70b-stress", [*keys, f"strategy.name={scheme}"]), 0)
+    as_checkpoints = resolve(
+        load_scenario("llama3-70b-stress", [*keys, "strategy.name=checkpoint"])
+    )
     assert record["restarts"] == 1
     assert record["restart_s"] == pytest.approx(as_checkpoints.durations.restart_s())
 
@@ -188,7 +190,7 @@ GROUPS_OF_THREE = [
 def run_traced(folder: Path, rows: list[str], *keys: str) -> Record:
     """Run the job of groups of three servers with the failures of `rows`."""
     return run(
-        load_scenario("llama3-70b-hgx", [*GROUPS_OF_THREE, *traced(folder, *rows), *keys]), 0
+        load_scenario("llama3-70b-stress", [*GROUPS_OF_THREE, *traced(folder, *rows), *keys]), 0
     )
 
 
@@ -231,7 +233,7 @@ def test_a_job_whose_machines_fail_faster_than_they_are_repaired_gives_up(scheme
     """Each minute one of eight servers fails, and repairs last eleven days."""
     keys = [*SERVERS, f"strategy.name={scheme}", "job.steps=60", "failures.mtbf_s=60"]
     keys += ["rejoin.repair_s=1e6", "job.give_up_after_restarts=50"]
-    record = run(load_scenario("llama3-70b-hgx", keys), 0)
+    record = run(load_scenario("llama3-70b-stress", keys), 0)
     assert record["completed_steps"] < 60
     assert record["time_s"] < 2e6
 
@@ -243,7 +245,7 @@ def test_the_mean_under_repair_counts_the_machines_that_a_failure_stops(
     rows = [f"20,{component},hardware,,,500"]
     keys = ["strategy.name=checkpoint", "recovery.free_machines=0"]
     resolved = resolve(
-        load_scenario("llama3-70b-hgx", [*GROUPS_OF_THREE, *traced(tmp_path, *rows), *keys])
+        load_scenario("llama3-70b-stress", [*GROUPS_OF_THREE, *traced(tmp_path, *rows), *keys])
     )
     mean = mean_under_repair(resolved.scenario, resolved.failures)
     assert mean == pytest.approx(machines * 500 / 1e9)

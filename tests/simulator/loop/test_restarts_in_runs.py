@@ -41,7 +41,7 @@ def load(servers_of: Callable[..., Path], tmp_path: Path) -> Load:
 
     def of(rows: list[str], *changes: str) -> Scenario:
         settings = [*JOB, platform, *traced(tmp_path, *rows), *changes]
-        return load_scenario("llama3-70b-hgx", settings)
+        return load_scenario("llama3-70b-stress", settings)
 
     return of
 
@@ -275,7 +275,7 @@ def test_a_failed_part_breaks_a_move_only_while_it_takes_part(
     keys += ["job.gpus=64", "times.restart_s=9", "job.steps=8", f'platform.file="{path}"']
 
     def of(*rows: str) -> Scenario:
-        return load_scenario("llama3-70b-hgx", [*JOB, *keys, *traced(tmp_path, *rows)])
+        return load_scenario("llama3-70b-stress", [*JOB, *keys, *traced(tmp_path, *rows)])
 
     first, events = "3,host-3,hardware,,,1e6", list[Event]()
     alone = run(of(first), 0, "replay", events.append)
@@ -298,7 +298,7 @@ TWELVE = [
 @pytest.fixture(scope="module")
 def step_s() -> float:
     return float(
-        run(load_scenario("llama3-70b-hgx", [*TWELVE, "failures.mtbf_s=1e12"]), 0)["step_s"]
+        run(load_scenario("llama3-70b-stress", [*TWELVE, "failures.mtbf_s=1e12"]), 0)["step_s"]
     )
 
 
@@ -309,7 +309,7 @@ def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Sim
     def of(lost: list[tuple[float, str]], *changes: str) -> Record:
         rows = [f"{steps * step_s},{what}" for steps, what in lost]
         failures = [*traced(tmp_path, *rows, "1e7,job,software"), "~failures.mtbf_s"]
-        scenario = load_scenario("llama3-70b-hgx", [*TWELVE, *failures, *changes])
+        scenario = load_scenario("llama3-70b-stress", [*TWELVE, *failures, *changes])
         return run(scenario, 0, request.param)
 
     return of
@@ -372,7 +372,7 @@ def test_shares_are_dealt_anew_for_survivors_too(
 def test_what_a_failure_needs_is_a_restart() -> None:
     """Also where it is explained."""
     for backup, recoveries in (("neighbour", ["shrink", "restart"]), ("none", ["restart"])):
-        scenario = load_scenario("llama3-70b-hgx", [f"model.optimizer_backup={backup}"])
+        scenario = load_scenario("llama3-70b-stress", [f"model.optimizer_backup={backup}"])
         explained = explained_recoveries(scenario, ["replica-drop"])
         found = [one.recovery for one in explained if isinstance(one, ExplainedRecovery)]
         assert [one for one in found if one != "rejoin"] == recoveries

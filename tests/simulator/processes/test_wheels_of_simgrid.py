@@ -20,7 +20,7 @@ pytestmark = pytest.mark.system
 IMPORT = "import simgrid; print(simgrid.__file__)"
 FIND = "from faultline.platforms.simgrid_library import find_simgrid_library as find; find(); "
 UNPATCHED = "UNPATCHED_SIMGRID"
-RUN = ("run", "llama3-70b-hgx", "--set", "job.steps=2", "--set", "failures.mtbf_s=30")
+RUN = ("run", "llama3-70b-stress", "--set", "job.steps=2", "--set", "failures.mtbf_s=30")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def on_model(servers_of: Callable[..., Path]) -> On:
 
     def on(*more: str) -> Scenario:
         job = ("job.gpus=32", f"job.groups={GROUPS}", f"job.steps={STEPS}", "failures.mtbf_s=1e9")
-        return load_scenario("llama3-70b-hgx", small_model(servers, *job, *more))
+        return load_scenario("llama3-70b-stress", small_model(servers, *job, *more))
 
     return on
 

@@ -35,7 +35,7 @@ def on_model(servers_of: Callable[..., Path], tmp_path: Path) -> On:
             *("model.name=llama3-8b", "model.pipeline=2", "model.micro_batches=4"),
             *(*traced(tmp_path, *rows), "failures.trace_span_s=1e9"),
         ]
-        return load_scenario("llama3-70b-hgx", settings)
+        return load_scenario("llama3-70b-stress", settings)
 
     return on
 
