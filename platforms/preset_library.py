@@ -14,10 +14,13 @@ from faultline.platforms.spec_tables import Gpu
 _DIRECTORY = Path(__file__).parent / "presets"
 
 GPU_KINDS = {
+    "a100-sxm4": "hgx-a100",
     "a800-sxm4": "hgx-a800",
     "h100-sxm5": "hgx-h100",
+    "b200": "hgx-b200",
     "gb200": "gb200-nvl72",
     "b300": "b300-32k",
+    "gb300": "gb300-nvl72",
 }
 """Kinds of GPUs by name, and the preset whose ``[gpu]`` describes each."""
 

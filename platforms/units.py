@@ -234,9 +234,11 @@ def format_quantity(value: float, kind: Kind) -> str:
     candidates = [unit for unit in kind.written if float(kind.units[unit]) <= value]
     # A value below the smallest unit is still written in it: 0.5B/s.
     for unit in candidates or [kind.written[-1]]:
-        number = _shortest(float(Fraction(value) / kind.units[unit]))
-        if float(Fraction(number) * kind.units[unit]) == value:
-            return number + unit
+        number = float(Fraction(value) / kind.units[unit])
+        # Rounding noise of a float is beyond its fifteenth digit: 514.4us, not 514.4000000000001us.
+        for text in (_shortest(float(f"{number:.15g}")), _shortest(number)):
+            if float(Fraction(text) * kind.units[unit]) == value:
+                return text + unit
     return _shortest(value) + _base_unit(kind)
 
 

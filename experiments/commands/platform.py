@@ -26,6 +26,7 @@ from faultline.experiments.config.cluster import cluster_file, naming_gpus
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
+from faultline.experiments.streams import print_note
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -235,8 +236,8 @@ def execute_import(arguments: argparse.Namespace) -> None:
         server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)
-    like = arguments.like or "hgx-h100"
-    spec = imported_spec(server, switches, like, where)
+    imported = imported_spec(server, switches, arguments.like, where)
+    spec, like = imported.spec, imported.like
     text = tomlkit.dumps(spec.as_mapping())
     parse_spec(text, f"{where}: makes no spec that can be read again")
     write_output("-o", arguments.output, text)
@@ -244,6 +245,8 @@ def execute_import(arguments: argparse.Namespace) -> None:
         f"{arguments.output}: a spec of {spec.gpus:,} GPUs; values that are not in these files are "
         f"those of {like}: check them, then faultline platform generate {arguments.output}"
     )
+    for note in imported.notes:
+        print_note(f"{arguments.file}: {note}")
     print_files(arguments, {arguments.output: line})
 
 

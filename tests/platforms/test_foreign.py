@@ -266,7 +266,7 @@ def test_a_file_can_name_the_kind_of_its_gpus(save: Save) -> None:
 
 def test_an_unknown_kind_is_refused(save: Save) -> None:
     path = save(cluster("gpu"))
-    with pytest.raises(PlatformError, match=r"no GPU is called 'h100'.*there are a800-sxm4"):
+    with pytest.raises(PlatformError, match=r"no GPU is called 'h100'.*there are a100-sxm4"):
         with_gpus(path.read_bytes(), str(path), gpu_kind="h100")
 
 

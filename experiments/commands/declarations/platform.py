@@ -101,8 +101,8 @@ def declare(commands: Commands) -> None:
     import_.add_argument(
         "--like",
         metavar="SPEC",
-        help="a shipped cluster whose GPUs, hosts and storage these servers have (default: "
-        "hgx-h100): {clusters}",
+        help="a shipped cluster whose GPUs, hosts and storage these servers have (default: by the "
+        "GPUs that NCCL's topology names, or hgx-h100): {clusters}",
     )
 
     probe = add_command(

@@ -18,7 +18,7 @@ ModelName = Literal[
     "ntp-480b",
     "custom",
 ]
-GpuKind = Literal["a800-sxm4", "h100-sxm5", "gb200", "b300"]
+GpuKind = Literal["a100-sxm4", "a800-sxm4", "h100-sxm5", "b200", "gb200", "b300", "gb300"]
 """Those of `preset_library.GPU_KINDS`."""
 
 MOST_STEPS = 10**9
@@ -177,10 +177,13 @@ class ModelTable(ScenarioTable):
         "speed at the dense peak, and its memory. Unset: the GPU that the platform describes.",
         "derived: the platform's GPUs",
         choices={
+            "a100-sxm4": "as in hgx-a100",
             "a800-sxm4": "as in hgx-a800",
             "h100-sxm5": "as in hgx-h100",
+            "b200": "as in hgx-b200",
             "gb200": "as in gb200-nvl72",
             "b300": "as in b300-32k",
+            "gb300": "as in gb300-nvl72",
         },
         only_with=_MODELLED,
     )

@@ -34,19 +34,11 @@ from faultline.simulator.workload.parallel_job import ParallelJob
 
 Result = TypeVar("Result")
 
-_A100 = {
-    "gpu.name": "A100 SXM4 80GB",
-    "scale_up.nvlink": "nvlink3",
-    "scale_up.bandwidth": "300GB/s",
-}
-"""Changes of an A800 server: it has all NVLinks of an A100's."""
-
 
 def cluster(name: str, domains: int) -> ClusterSpec:
     """Return some scale-up domains of a kind on one leaf switch per rail."""
-    preset, changes = ("hgx-a800", _A100) if name == "hgx-a100" else (name, {})
     size: dict[str, object] = {"scale_up.domains": domains, "scale_out.domains_per_leaf": domains}
-    return load_preset(preset, **changes, **size).model_copy(update={"name": name})
+    return load_preset(name, **size)
 
 
 def gpus_per_domain(name: str) -> int:

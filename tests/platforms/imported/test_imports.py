@@ -8,6 +8,7 @@ import pytest
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.topology_import import (
+    Server,
     imported_spec,
     read_matrix,
     read_nccl_topology,
@@ -28,8 +29,8 @@ def table(tmp_path: Path, servers: int, per_leaf: int, nics: int = 8) -> Path:
 
 def test_the_matrix_of_a_server_is_read() -> None:
     server = read_matrix(MATRIX, "topo.txt")
-    assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
-    assert imported_spec(server, None, "hgx-h100", "topo.txt").gpus == 8
+    assert (server.gpus, len(server.adapters), server.nvlinks) == (8, 8, 18)
+    assert imported_spec(server, None, "hgx-h100", "topo.txt").spec.gpus == 8
 
 
 def nccl(gpus: int = 8, count: int = 18, speed: str = "400000", target: str = "switch") -> bytes:
@@ -55,12 +56,12 @@ def nccl(gpus: int = 8, count: int = 18, speed: str = "400000", target: str = "s
 def test_the_topology_that_nccl_writes_has_what_the_matrix_has() -> None:
     server = read_nccl_topology(nccl(), "topo.xml")
     matrix = read_matrix(MATRIX, "topo.txt")
-    assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
-    assert (server.gpus, server.nics, server.nvlinks) == (matrix.gpus, matrix.nics, matrix.nvlinks)
-    spec = imported_spec(server, None, "hgx-h100", "topo.xml")
+    assert (server.gpus, len(server.adapters), server.nvlinks) == (8, 8, 18)
+    assert (matrix.gpus, len(matrix.adapters), matrix.nvlinks) == (8, 8, 18)
+    spec = imported_spec(server, None, "hgx-h100", "topo.xml").spec
     assert spec.nic.bandwidth_bytes_per_s == 50e9
     slower = imported_spec(read_nccl_topology(nccl(speed="200000"), "t"), None, "hgx-h100", "t")
-    assert slower.nic.bandwidth_bytes_per_s == 25e9
+    assert slower.spec.nic.bandwidth_bytes_per_s == 25e9
 
 
 def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
@@ -71,9 +72,12 @@ def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
     ("content", "message"),
     [
         (nccl(target="next"), "NVLink joins unequally"),
-        (nccl().replace(b'speed="400000"', b'speed="100000"', 1), "adapters of unequal speed"),
         (nccl().replace(b'count="18"', b'count="many"', 1), "count = 'many': write a whole"),
-        (b"<system/>", "has no <gpu>; faultline platform import reads nvidia-smi topo -m and NCCL"),
+        (b"<system/>", "has no <gpu>: a file for NCCL_TOPO_FILE has PCI devices alone"),
+        (
+            nccl().replace(b'<cpu numaid="0">', b'<cpu host_hash="1"/><cpu host_hash="2">'),
+            "has 2 servers\\b.*keep the <cpu> of one",
+        ),
         (b"<platform/>", "starts with <platform>: such a file starts with <system>"),
         (b"GPU0", "not well-formed XML"),
     ],
@@ -92,15 +96,15 @@ def test_servers_and_switches_are_the_cluster_that_ships(tmp_path: Path) -> None
     """What nvidia-smi prints of HGX H100, plugged in as the shipped cluster is, is that cluster."""
     found = imported_spec(
         read_matrix(MATRIX, "t"), read_switches(table(tmp_path, 32, 32)), "hgx-h100", "t"
-    )
+    ).spec
     ours = load_preset("hgx-h100")
     same = {"name": "", "description": ""}
     assert found.model_copy(update=same) == ours.model_copy(update=same)
     smaller = read_switches(table(tmp_path, 6, 2))
     halves = imported_spec(read_matrix(MATRIX, "t"), smaller, "hgx-h100", "t")
-    assert (halves.gpus, halves.scale_out.domains_per_leaf) == (48, 2)
+    assert (halves.spec.gpus, halves.spec.scale_out.domains_per_leaf) == (48, 2)
     fewer = imported_spec(read_matrix(MATRIX.replace("NV18", "NV9"), "t"), None, "hgx-h100", "t")
-    assert fewer.scale_up.bandwidth_bytes_per_s == pytest.approx(225e9)
+    assert fewer.spec.scale_up.bandwidth_bytes_per_s == pytest.approx(225e9)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +136,69 @@ def test_a_table_that_is_uneven_is_refused(tmp_path: Path, change: object, messa
     path.write_text(change(path.read_text()))  # type: ignore[operator]
     with pytest.raises(PlatformError, match=message):
         imported_spec(read_matrix(MATRIX, "t"), read_switches(path), "hgx-h100", str(path))
+
+
+def matrix_with(nics: int) -> str:
+    """Return the matrix of eight GPUs, with an adapter near each and others near none."""
+    names = [f"GPU{n}" for n in range(8)] + [f"NIC{n}" for n in range(nics)]
+
+    def cell(row: str, column: str) -> str:
+        if row == column:
+            return " X "
+        if row.startswith("GPU") and column.startswith("GPU"):
+            return "NV18"
+        return "PIX" if row[3:] == column[3:] and row[:3] != column[:3] else "SYS"
+
+    rows = ["\t".join(["", *names, "CPU Affinity"])]
+    rows += ["\t".join([row, *(cell(row, column) for column in names)]) for row in names]
+    legend = [f"  NIC{n}: mlx5_{n}" for n in range(nics)]
+    return "\n".join([*rows, "", "NIC Legend:", "", *legend])
+
+
+def test_adapters_of_storage_and_management_are_left_out(tmp_path: Path) -> None:
+    """By the table of switches if there is one, else because no GPU is near."""
+    server = read_matrix(matrix_with(9), "t")
+    assert len(server.adapters) == 9
+    alone = imported_spec(server, None, None, "t")
+    assert alone.spec.nic.gpus_per_nic == 1
+    assert "left out, as next to no GPU: mlx5_8" in alone.notes
+    switches = read_switches(table(tmp_path, 2, 2))
+    plugged = imported_spec(server, switches, None, "t")
+    assert (plugged.spec.gpus, plugged.spec.nic.gpus_per_nic) == (16, 1)
+    assert "left out, as not in the table of switches: mlx5_8" in plugged.notes
+
+
+def test_adapters_of_unequal_speed_are_told_by_their_names() -> None:
+    content = nccl().replace(b'speed="400000"', b'speed="100000"', 1)
+    with pytest.raises(PlatformError, match=r"mlx5_0 100000, .*in a table of switches"):
+        imported_spec(read_nccl_topology(content, "t"), None, None, "t")
+
+
+def test_what_a_server_does_not_show_is_said() -> None:
+    bare = Server(8, (), 18)
+    kept = imported_spec(bare, None, "hgx-h100", "t")
+    assert kept.spec.nic == load_preset("hgx-h100").nic
+    assert "the file shows no adapters: those of hgx-h100 are kept" in kept.notes
+    slow = imported_spec(Server(8, (), 0), None, "hgx-h100", "t")
+    assert slow.spec.scale_up.bandwidth_bytes_per_s == 64e9
+    assert any("have no NVLink" in note for note in slow.notes)
+
+
+@pytest.mark.parametrize(
+    ("sm", "links", "name", "bandwidth"),
+    [("80", 12, "hgx-a100", 300e9), ("90", 18, "hgx-h100", 450e9), ("100", 18, "hgx-b200", 900e9)],
+)
+def test_the_generation_of_the_gpus_is_read(
+    sm: str, links: int, name: str, bandwidth: float
+) -> None:
+    content = nccl(count=links).replace(b'sm="90"', f'sm="{sm}"'.encode())
+    found = imported_spec(read_nccl_topology(content, "t"), None, None, "t")
+    assert (found.like, found.notes) == (name, ())
+    assert found.spec.gpu == load_preset(name).gpu
+    assert found.spec.scale_up.bandwidth_bytes_per_s == bandwidth
+
+
+def test_a_preset_with_other_gpus_is_told() -> None:
+    content = nccl().replace(b'sm="90"', b'sm="100"')
+    other = imported_spec(read_nccl_topology(content, "t"), None, "hgx-h100", "t")
+    assert other.notes == ("its GPUs have sm 100, as in hgx-b200, but are those of hgx-h100",)
