@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.commands.output import (
@@ -30,20 +29,23 @@ from faultline.experiments.planner.answer import (
     answer_plan,
 )
 from faultline.experiments.planner.answer_data import answer_data, answer_page_of
+from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.comparison import (
     comparison_texts,
     print_comparison,
     summary_of,
 )
 from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
-from faultline.experiments.planner.printing import print_answer
-from faultline.experiments.planner.sentences import answer_sentences, find_swings
-from faultline.experiments.planner.simulation import OnDone
+from faultline.experiments.planner.printing import answer_parts, print_answer
+from faultline.experiments.planner.sentences import answer_sentences, find_swings, first_text
 from faultline.experiments.planner.situation import read_situation
+from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.execution import workers_kept
-from faultline.experiments.screen import Screen, text_column
+from faultline.experiments.screen import Screen, message_console, text_column
 from faultline.experiments.streams import print_text
+from rich.console import RenderableType
 from rich.progress import SpinnerColumn, TimeElapsedColumn
+from rich.text import Text
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -80,7 +82,7 @@ _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColum
 def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swing]]:
     """Return the answer to a scenario, and the effects of its inputs."""
     of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
-    with _simulating(f"{of_several}closed forms") as (show, on_done), _workers(arguments):
+    with _Display(f"{of_several}reading the job and its platform") as display, _workers(arguments):
         situation = read_situation(
             name,
             arguments.settings,
@@ -89,9 +91,15 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
             restart_s=arguments.restart,
         )
 
+        price = next(iter(arguments.prices), None)
+
+        def on_first(found: Sequence[Candidate]) -> None:
+            display.show([Text(first_text(situation, found))])
+            display.task(f"{of_several}simulating the first worlds")
+
         def on_answer(answer: Answer) -> None:
-            advice = answer_sentences(answer)[0].split(": ", 2)
-            show(f"{of_several}{answer.worlds} worlds. {' '.join(advice[:2])}")
+            display.show(answer_parts(answer, (), price))
+            display.task(f"{of_several}{answer.worlds} worlds simulated")
 
         answer = answer_plan(
             situation,
@@ -99,9 +107,11 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
             arguments.protections,
             _effort(arguments),
             at_values=arguments.at_values,
+            on_first=on_first,
             on_answer=on_answer,
-            on_done=on_done,
+            on_done=display.on_done,
         )
+        display.task(f"{of_several}comparing the inputs")
         return answer, find_swings(answer)
 
 
@@ -110,23 +120,35 @@ def _effort(arguments: argparse.Namespace) -> Effort:
     return Effort(worlds, arguments.within, arguments.steps, arguments.seed)
 
 
-@contextmanager
-def _simulating(text: str) -> Iterator[tuple[Any, OnDone]]:
-    """Show what is done and the number of runs; yield functions to change the text, and per run."""
-    with progress_of(*_COLUMNS) as progress:
-        task = progress.add_task(text, total=None)
-        shown = text
+class _Display(WorkProgress):
+    """The answer so far, drawn again in place on a terminal, above the number of runs."""
 
-        def show(changed: str) -> None:
-            nonlocal shown
-            shown = changed
+    def __init__(self, text: str) -> None:
+        self._parts: list[RenderableType] = []
+        super().__init__(*_COLUMNS, console=message_console(), transient=True)
+        self._text = text
+        self._task = self.add_task(text, total=None)
 
-        def on_done() -> None:
-            progress.advance(task)
-            done = int(progress.tasks[task].completed)
-            progress.update(task, description=f"{shown} ({done:,} runs)")
+    def show(self, parts: Iterable[RenderableType]) -> None:
+        """Draw an answer from now on."""
+        self._parts = [*parts]
+        self.refresh()
 
-        yield show, on_done
+    def task(self, text: str) -> None:
+        """Say what is done from now on."""
+        self._text = text
+        self.update(self._task, description=text)
+
+    def on_done(self) -> None:
+        """Count a run."""
+        self.advance(self._task)
+        done = int(self.tasks[0].completed)
+        self.update(self._task, description=f"{self._text} ({done:,} runs)")
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return the answer, and the bar below it."""
+        yield from self._parts
+        yield from super().get_renderables()
 
 
 def _check_for_several(arguments: argparse.Namespace) -> None:

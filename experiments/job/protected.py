@@ -131,8 +131,13 @@ class Protected:
         return replace(costs, save_s=self.snapshot_cost.stall_s, restart_s=costs.restart_s + load_s)
 
 
-def protect(scenario: Scenario, durations: Durations, compute_s: float) -> Protected:
+def protect(
+    scenario: Scenario, durations: Durations, compute_s: float, alike: Protected | None = None
+) -> Protected:
     """Return the protection of a job with a known compute time, in seconds.
+
+    What snapshots and steps cost each other is not measured again if a job that is `alike` in this
+    has it.
 
     A StrategyError or UserError refuses a job that is too small for the protection, a platform that
     lacks a necessary number, and a node with too little memory.
@@ -159,7 +164,9 @@ def protect(scenario: Scenario, durations: Durations, compute_s: float) -> Prote
         if protection.gathers:
             times = _with_gathering(times, scenario, durations, protection.job)
         flows_are_simulated = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
-        if protection.copies_beside_steps and flows_are_simulated:
+        if alike is not None:
+            overlapped = alike.overlapped
+        elif protection.copies_beside_steps and flows_are_simulated:
             overlapped = _overlap(scenario, durations, transfers, times, compute_s)
     if "copy_s" in stated:
         stated["encode_s"] = 0.0  # The stated copy includes parity.

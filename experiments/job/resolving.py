@@ -10,7 +10,7 @@ from faultline.experiments.job.choices import at_redundancy, choices_at, wants_b
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.platform_files import check_platform
-from faultline.experiments.job.protected import protect
+from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.resolved_job import ResolvedJob, restart_of
 from faultline.experiments.job.workload import Workload, workload_of
 from faultline.simulator.failures.models import FailureModel
@@ -45,12 +45,14 @@ def open_job(
     known: Durations | None = None,
     failures: FailureModel | None = None,
     workload: Workload | None = None,
+    alike: Protected | None = None,
 ) -> tuple[ResolvedJob, Sequence[int]]:
     """Return a job without its redundancy and intervals, and the redundancies to choose from.
 
     The job has the first redundancy and interval 1; `choices.at_redundancy` changes them. `known`
     is the result of `durations_of` for a scenario with equal durations, and `workload` that of
-    `workload_of`; they are not measured again. `failures` replace those of the scenario.
+    `workload_of`; they are not measured again. `failures` replace those of the scenario. `alike` is
+    the protection of a job that moves the same state beside the same steps.
     """
     check_platform(scenario)
     workload = workload or workload_of(scenario)
@@ -61,7 +63,7 @@ def open_job(
     redundancies: Sequence[int] = [stated] if stated else ()
     if not redundancies:
         redundancies = scheme.redundancies(scenario.job.groups, scenario.strategy.options())
-    protected = protect(scenario, durations, workload.compute_s)
+    protected = protect(scenario, durations, workload.compute_s, alike)
     resolved = ResolvedJob(scenario, redundancies[0], 1, workload, durations, protected, failures)
     return resolved, redundancies
 

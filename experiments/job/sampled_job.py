@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _MTBF = "failures.mtbf_s"
+_OF_STEPS = ("job", "times", "model", "platform", "all_reduce")
+"""Tables of a scenario that say how long a step is, and what moves beside it."""
 
 
 def quantiles_of(
@@ -55,9 +57,11 @@ def at_sample(resolved: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob
     scenario = resolved.scenario.change(fitting(resolved.scenario, chosen))
     recovery = recovery_prices(scenario, resolved.durations.save_s)
     known = replace(resolved.durations, recovery=recovery)
-    # A sample does not change what was measured.
+    # A sample does not change what was measured, unless it has a key of the steps.
     workload = resolved.workload if scenario.times.compute_s is None else None
-    changed, _ = open_job(scenario, known, workload=workload)
+    tables = {name.partition(".")[0] for name in values}
+    alike = resolved.protected if tables.isdisjoint(_OF_STEPS) else None
+    changed, _ = open_job(scenario, known, workload=workload, alike=alike)
     return chosen_as(changed, resolved)
 
 

@@ -22,7 +22,12 @@ from faultline.experiments.config.priors import UncertainKey, priors_of
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.sampled_job import quantiles_of
-from faultline.experiments.planner.candidates import Candidate, LeftOut, find_candidates
+from faultline.experiments.planner.candidates import (
+    Candidate,
+    Candidates,
+    LeftOut,
+    find_candidates,
+)
 from faultline.experiments.planner.simulation import (
     IMPOSSIBLE,
     Lives,
@@ -52,6 +57,14 @@ _FIRST_LIMIT = 20.0
 
 _MOST_REFUSED = 0.5
 """A scheme is left out if a larger share of its recoveries does not fit into GPU memory."""
+
+_FIRST_PROTECTIONS = ("storage",)
+"""Others need transfers of state that are measured first."""
+
+_AT_ONCE = 8
+"""Candidates that are simulated before the real time is looked at."""
+
+_NO_TIME = "no time was left to simulate it (--within)"
 
 _SURE = 0.99
 
@@ -126,6 +139,8 @@ class Answer:
         Steps of a simulated job.
     most_worlds : int
         Worlds to which the plan may go on.
+    behind : int
+        Other set-ups of the schemes, which closed forms rank behind those that were simulated.
     is_last : bool
         Whether no further worlds are simulated.
     """
@@ -138,6 +153,7 @@ class Answer:
     left_out: tuple[LeftOut, ...]
     steps: int
     most_worlds: int
+    behind: int
     is_last: bool
 
     @property
@@ -189,6 +205,7 @@ def answer_plan(
     effort: Effort | None = None,
     *,
     at_values: bool = False,
+    on_first: Callable[[Sequence[Candidate]], None] | None = None,
     on_answer: Callable[[Answer], None] | None = None,
     on_done: OnDone = None,
 ) -> Answer:
@@ -204,6 +221,9 @@ def answer_plan(
         How much to simulate.
     at_values : bool
         Whether all inputs have the values of the scenario: a design of one point.
+    on_first : callable, optional
+        Called with candidates over one protection, the first by closed forms at the start. Nothing
+        was simulated yet.
     on_answer : callable, optional
         Called with the answer after each stage.
     on_done : callable, optional
@@ -214,6 +234,9 @@ def answer_plan(
     UserError, StrategyError, PlatformError
         If a name is unknown, or no requested scheme can be built.
     """
+    if on_first is not None:
+        first = protections[:1] if protections else _FIRST_PROTECTIONS
+        on_first(find_candidates(situation, schemes, first).found)
     answer = None
     for answer in answers(
         situation, schemes, protections, effort or Effort(), at_values=at_values, on_done=on_done
@@ -237,23 +260,23 @@ def answers(
     began_s = time.monotonic()
     candidates = find_candidates(situation, schemes, protections)
     keys = () if at_values else tuple(priors_of(situation.scenario))
-    found, left_out = candidates.found, candidates.left_out
+    found = candidates.found
     if not found:
-        yield Answer(situation, keys, (), (), None, left_out, 0, effort.worlds, is_last=True)
+        left_out, most = candidates.left_out, effort.worlds
+        yield Answer(situation, keys, (), (), None, left_out, 0, most, 0, is_last=True)
         return
     names = list(dict.fromkeys(one.choices[0].scheme for one in found))
     design = design_by_name(quantiles_of(keys, names, situation.mtbf_s), effort.worlds, effort.seed)
     steps = min(
         effort.steps or simulated_steps(found[0].choices[0].resolved), situation.scenario.job.steps
     )
-    race = _Race(situation, keys, design, steps, effort, left_out, on_done)
-    race.enter(found)
+    ends_s = inf if effort.within_s is None else began_s + effort.within_s
+    race = _Race(situation, keys, design, steps, effort, candidates, ends_s, on_done)
     worlds = min(FIRST_WORLDS, effort.worlds)
     while True:
         race.advance(worlds)
         answer = race.answer()
-        is_late = effort.within_s is not None and time.monotonic() - began_s >= effort.within_s
-        is_last = worlds >= effort.worlds or answer.is_decided or is_late or not answer.rows
+        is_last = worlds >= effort.worlds or answer.is_decided or race.is_late or not answer.rows
         yield replace(answer, is_last=is_last)
         if is_last:
             return
@@ -304,45 +327,59 @@ class _Race:
         design: Design,
         steps: int,
         effort: Effort,
-        left_out: Sequence[LeftOut],
+        candidates: Candidates,
+        ends_s: float,
         on_done: OnDone,
     ) -> None:
         self._situation, self._keys, self._design = situation, keys, design
         self._steps, self._effort, self._on_done = steps, effort, on_done
-        self._left_out = list(left_out)
+        self._left_out, self._behind = list(candidates.left_out), candidates.behind
+        self._waiting = deque(candidates.found)
         self._entrants: list[_Entrant] = []
-        self._waiting: list[Choice] = []
         self._dropped: dict[str, Row] = {}
-        self._cap_s = inf
+        self._cap_s, self._ends_s = inf, ends_s
 
-    def enter(self, found: Sequence[Candidate]) -> None:
-        """Tune the candidates, in their order."""
-        self._waiting = [tune(one.choices, self._design) for one in found]
+    @property
+    def is_late(self) -> bool:
+        """Whether the real time is over."""
+        return time.monotonic() >= self._ends_s
 
     def advance(self, worlds: int) -> None:
-        """Simulate the candidates up to a number of worlds."""
+        """Simulate the candidates up to a number of worlds, as far as the real time goes."""
         if self._waiting:
             self._begin(worlds)
             return
         done = len(self._entrants[0].lives.endings)
-        more = self._simulate([one.choice for one in self._entrants], range(done, worlds))
-        for entrant, lives in zip(self._entrants, more, strict=True):
-            entrant.lives = entrant.lives.followed_by(lives)
+        size = worlds - done if self._ends_s == inf else FIRST_WORLDS
+        choices = [one.choice for one in self._entrants]
+        for start in range(done, worlds, size):
+            if self.is_late:
+                return
+            more = self._simulate(choices, range(start, min(start + size, worlds)))
+            for entrant, lives in zip(self._entrants, more, strict=True):
+                entrant.lives = entrant.lives.followed_by(lives)
+
+    def _tuned(self, at_once: int) -> list[Choice]:
+        """Take the next candidates, at their redundancy and interval."""
+        found = [self._waiting.popleft() for _ in range(min(at_once, len(self._waiting)))]
+        return [tune(one.choices, self._design) for one in found]
 
     def _begin(self, worlds: int) -> None:
         """Simulate the first candidate, then the others up to the cap that follows from it."""
         self._cap_s = _FIRST_LIMIT * self._situation.ideal_s
-        others = deque(self._waiting)
-        while others and not self._entrants:
-            first = others.popleft()
-            self._enter([first], self._simulate([first], range(worlds)))
-        self._waiting = []
+        while self._waiting and not self._entrants:
+            first = self._tuned(1)
+            self._enter(first, self._simulate(first, range(worlds)))
         if not self._entrants:
             return
         first_lives = self._entrants[0].lives
         self._cap_s = CAP * self._expected_s(first_lives)
-        ahead = [choice for choice in others if not self._is_behind(choice)]
-        self._enter(ahead, self._simulate(ahead, range(worlds)))
+        while self._waiting and not self.is_late:
+            ahead = [choice for choice in self._tuned(_AT_ONCE) if not self._is_behind(choice)]
+            self._enter(ahead, self._simulate(ahead, range(worlds)))
+        late = [one.choices[0] for one in self._waiting]
+        self._left_out += [LeftOut(one.scheme, one.protection, _NO_TIME) for one in late]
+        self._waiting.clear()
         self._cap_s = CAP * min(self._expected_s(one.lives) for one in self._entrants)
 
     def _enter(self, choices: Sequence[Choice], lives: Sequence[Lives]) -> None:
@@ -407,8 +444,9 @@ class _Race:
         bests = self._best_of_schemes()
         if not bests:
             return Answer(
-                situation, self._keys, (), (), None, left_out, self._steps, most, is_last=True
-            )
+                situation, self._keys, (), (), None, left_out, self._steps, most, self._behind,
+                is_last=True,
+            )  # fmt: skip
         costs = self._costs_of(bests)
         rows = self._rows(bests, costs)
         first = costs.costs[0].mean()
@@ -419,7 +457,7 @@ class _Race:
         choices = tuple(one.choice for one in bests)
         return Answer(
             situation, self._keys, tuple(rows), choices, costs, left_out, self._steps, most,
-            is_last=False,
+            self._behind, is_last=False,
         )  # fmt: skip
 
     def _rows(self, entrants: Sequence[_Entrant], costs: SimulatedCosts) -> list[Row]:

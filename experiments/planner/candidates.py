@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -11,10 +12,14 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.durations import standbys_of
+from faultline.experiments.job.protected import Protected
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.platforms.errors import PlatformError
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.plugins.registry import all_protections, all_strategies, strategy_class
+
+MOST_SET_UPS = 2
+"""Protections of a scheme, and of a moment of return, that are simulated."""
 
 _NEEDS_LAYOUT = (
     "needs the layout of a group: set model.pipeline and model.tensor, or name it in --schemes"
@@ -50,6 +55,7 @@ class Candidates:
 
     found: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
+    behind: int  # Other set-ups of the same schemes, which closed forms rank behind.
 
 
 def find_candidates(
@@ -76,10 +82,11 @@ def find_candidates(
     names = [name for name in chosen if name not in idle]
     pairs = list(product(names, _chosen_protections(protections)))
     found: list[Candidate] = []
+    alike: dict[str, Protected] = {}
     refused: list[UserError | StrategyError | PlatformError] = []
     for scheme, protection in pairs:
         try:
-            of_pair, reason = _of_pair(situation, scheme, protection)
+            of_pair, reason = _of_pair(situation, scheme, protection, alike.get(protection))
         except (UserError, StrategyError, PlatformError) as error:
             if situation.stated_redundancy(scheme) is not None:
                 raise
@@ -87,15 +94,37 @@ def find_candidates(
             left_out.append(LeftOut(scheme, protection, str(error)))
             continue
         found += of_pair
+        for one in of_pair:
+            alike.setdefault(protection, one.choices[0].resolved.protected)
         if reason is not None and not of_pair:
             left_out.append(LeftOut(scheme, protection, reason))
     if refused and len(refused) == len(pairs):
         raise refused[0]
-    return Candidates(tuple(sorted(found, key=lambda one: one.order)), (*left_out, *not_chosen))
+    leading, behind = _leading(sorted(found, key=lambda one: one.order))
+    return Candidates(tuple(leading), (*left_out, *not_chosen), behind)
+
+
+def _leading(found: Iterable[Candidate]) -> tuple[list[Candidate], int]:
+    """Return the first candidates of each scheme and moment of return, and the number of others.
+
+    Closed forms compare protections under one scheme well; schemes are compared by simulation.
+    """
+    taken: Counter[tuple[str, str, int]] = Counter()
+    leading, behind = [], 0
+    for one in found:
+        first = one.choices[0]
+        returning = first.redundancy if first.returns_groups else 0
+        key = first.scheme, first.rejoin_when, returning
+        taken[key] += 1
+        if taken[key] <= MOST_SET_UPS:
+            leading.append(one)
+        else:
+            behind += 1
+    return leading, behind
 
 
 def _of_pair(
-    situation: Situation, scheme: str, protection: str
+    situation: Situation, scheme: str, protection: str, alike: Protected | None
 ) -> tuple[list[Candidate], str | None]:
     """Return the candidates of a scheme over a protection, and why others would not finish.
 
@@ -104,7 +133,7 @@ def _of_pair(
     """
     found, why = [], None
     for moment in situation.moments_of_return(scheme):
-        choices = choices_of(situation, scheme, protection, moment)
+        choices = choices_of(situation, scheme, protection, moment, alike)
         reasons = [why_untrained(situation, choice) for choice in choices]
         why = why or reasons[0]
         pairs = zip(choices, reasons, strict=True)

@@ -11,8 +11,9 @@ from faultline.experiments.analysis.quantities import counted, duration_text, nu
 from faultline.experiments.analysis.sensitivity import Swing, swings
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
+from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.choice_texts import choice_text, pair_name
-from faultline.experiments.planner.situation import DAY_S
+from faultline.experiments.planner.situation import DAY_S, Situation
 
 _ZONE = f"{INDIFFERENCE:.0%}".replace("%", " %")
 _SMALL_SWING = 0.01
@@ -194,6 +195,23 @@ def _measure(answer: Answer, found: Sequence[Swing]) -> str:
     )
 
 
+def first_text(situation: Situation, found: Sequence[Candidate]) -> str:
+    """Return the order of the schemes by closed forms, before anything is simulated."""
+    known = {}
+    for one in found:
+        choice = one.choices[0]
+        if choice.predicted_ratio is not None:
+            known.setdefault(look_of(choice.scheme).label, situation.span(choice.predicted_ratio))
+    if not known:
+        return "No closed form holds for this job: its schemes are simulated."
+    order = sorted(known.items(), key=lambda pair: pair[1])
+    texts = [f"{name} {number_text(span, 3)}" for name, span in order]
+    return (
+        f"First answer, by closed forms at the stated values, in {situation.unit}: "
+        f"{', '.join(texts)}."
+    )
+
+
 def _progress(answer: Answer) -> str:
     """Return how far the answer is, and what more time would bring."""
     worlds, most = answer.worlds, answer.most_worlds
@@ -215,6 +233,11 @@ def left_out_texts(answer: Answer) -> list[str]:
     for each in answer.left_out:
         by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
     texts = [f"{_listed(list(dict.fromkeys(names)))}: {why}" for why, names in by_reason.items()]
+    if answer.behind:
+        texts.append(
+            f"{answer.behind} other set-ups of these schemes, which closed forms rank behind those "
+            "that were simulated"
+        )
     dropped = Counter(row.worlds for row in answer.rows if row.worlds < answer.worlds)
     for worlds in sorted(dropped):
         names = [look_of(row.choice.scheme).label for row in answer.rows if row.worlds == worlds]

@@ -26,6 +26,7 @@ from faultline.experiments.job.failure_model import (
     stated_mtbf_s,
 )
 from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
+from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.replacements import machines_text
 from faultline.experiments.job.resolved_job import restart_with_repairs_s, undisturbed_step_s
 from faultline.experiments.job.resolving import open_job
@@ -151,16 +152,21 @@ class _Sized(NamedTuple):
 
 
 def choices_of(
-    situation: Situation, scheme: str, protection: str, rejoin_when: Rejoin | None = None
+    situation: Situation,
+    scheme: str,
+    protection: str,
+    rejoin_when: Rejoin | None = None,
+    alike: Protected | None = None,
 ) -> list[Choice]:
     """Return a choice for each redundancy of a scheme over a protection, the best first.
 
     A redundancy or interval that the scenario states is used. Dropped groups return at
-    `rejoin_when`, by default as in the source of the scheme. A scheme that cannot be built for this
-    job, or a protection that does not fit it, raises an error.
+    `rejoin_when`, by default as in the source of the scheme. `alike` is the same protection under
+    another scheme. A scheme that cannot be built for this job, or a protection that does not fit
+    it, raises an error.
     """
     scenario = situation.scenario_of(scheme, protection, rejoin_when)
-    opened = open_job(scenario, situation.durations, workload=situation.workload)
+    opened = open_job(scenario, situation.durations, workload=situation.workload, alike=alike)
     choices = choices_at(*opened)
     choices[0].resolved.strategy()
     return choices

@@ -21,8 +21,14 @@ from faultline.experiments.planner.answer import (
     Effort,
     answer_plan,
 )
+from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.printing import answer_table, print_answer
-from faultline.experiments.planner.sentences import answer_sentences, find_swings, remarks
+from faultline.experiments.planner.sentences import (
+    answer_sentences,
+    find_swings,
+    first_text,
+    remarks,
+)
 from faultline.experiments.planner.simulation import LIVES, Lives
 from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.report.tables import on_screen
@@ -279,3 +285,35 @@ def test_dropped_groups_return_at_the_better_moment() -> None:
     stated = small("rejoin.when=at-restart", "rejoin.repair_s=600", "job.steps=1500")
     (late,) = answer_plan(stated, ["spare"], STORAGE, Effort(8), at_values=True).rows
     assert row.judgement.bands.mean < 0.9 * late.judgement.bands.mean
+
+
+def test_an_answer_comes_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock moves a second with each look; what is left is named."""
+    ratios = {"spare": 3.2, "replication": 3.21, "checkpoint": 3.22}
+    stand_in(monkeypatch, lambda name, world, life: ratios[name] + luck(world, life, 0.5))
+    clock = iter(range(10_000))
+    monkeypatch.setattr(answers_module.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(answers_module, "_AT_ONCE", 1)
+    effort = Effort(64, within_s=2.5)
+    answer = answer_plan(small(), SCHEMES, STORAGE, effort, at_values=True)
+    assert answer.worlds == 4
+    assert answer.is_last
+    assert any("--within" in each.reason for each in answer.left_out)
+    whole = answer_plan(small(), SCHEMES, STORAGE, Effort(64, within_s=1e6), at_values=True)
+    assert whole.worlds > 4
+    assert not any("--within" in each.reason for each in whole.left_out)
+
+
+def test_closed_forms_answer_before_anything_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated = stand_in(monkeypatch, lambda *_: 3.5)
+    texts = []
+
+    def on_first(found: Sequence[Candidate]) -> None:
+        assert simulated == []
+        texts.append(first_text(situation, found))
+
+    situation = small("rejoin.when=at-restart")
+    answer_plan(situation, SCHEMES, None, Effort(4), at_values=True, on_first=on_first)
+    (text,) = texts
+    assert text.startswith("First answer, by closed forms at the stated values, in hours: ")
+    assert all(name in text for name in ("SPARe + checkpoint ", "checkpoint only "))

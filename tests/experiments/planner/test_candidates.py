@@ -15,7 +15,7 @@ from faultline.experiments.job.choices import Choice, at_interval, choices_for, 
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.sampled_job import at_sample, quantiles_of
-from faultline.experiments.planner.candidates import Candidates, find_candidates
+from faultline.experiments.planner.candidates import MOST_SET_UPS, Candidates, find_candidates
 from faultline.experiments.planner.situation import (
     choices_of,
     read_situation,
@@ -229,3 +229,13 @@ def test_predictions_under_a_mix_have_the_jitter() -> None:
         ratios[jitter] = choice.ratio / simulated_ratio(choice, 1500, 4)
     assert ratios[0.05] == pytest.approx(ratios[0.0], abs=0.03)
     assert ratios[0.05] == pytest.approx(1.0, abs=0.06)
+
+
+def test_a_scheme_keeps_the_set_ups_that_closed_forms_rank_first() -> None:
+    found = find_candidates(small("rejoin.when=at-restart"), ["spare", "checkpoint"], None)
+    for scheme in ("spare", "checkpoint"):
+        kept = [one.choices[0] for one in found.found if one.choices[0].scheme == scheme]
+        assert len(kept) == MOST_SET_UPS
+    assert found.behind > 0
+    (only,) = find_candidates(small("rejoin.when=at-restart"), ["spare"], STORAGE).found
+    assert only.choices[0].scheme == "spare"
