@@ -197,7 +197,7 @@ def _measure(answer: Answer, found: Sequence[Swing]) -> str:
 
 def first_text(situation: Situation, found: Sequence[Candidate]) -> str:
     """Return the order of the schemes by closed forms, before anything is simulated."""
-    known = {}
+    known: dict[str, float] = {}
     for one in found:
         choice = one.choices[0]
         if choice.predicted_ratio is not None:
