@@ -41,7 +41,7 @@ def test_every_file_of_a_page_is_one(snippet: Snippet, tmp_path: Path) -> None:
     elif "cause" in tables:
         assert load_mix(str(path)).causes()
     elif "grid" in tables or "cases" in tables:
-        assert make_plan(read_grid(str(path))).points
+        assert make_plan(read_grid(str(path))).stored.points
     else:
         assert check_scenario(str(path)) == []
 
