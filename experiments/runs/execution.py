@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.executor import InThisProcess, RunExecutor, simulate_requests
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Request, RunOutcome, Task, cores
+from faultline.experiments.runs.point import Request, Task, cores
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.store import open_store
 from faultline.experiments.screen import text_column
@@ -129,40 +129,36 @@ def simulate(
         With the traceback of a run that failed by a bug.
     """
     done_of_task = on_done or (lambda: None)
-
-    def results(requests: list[Request]) -> Iterator[RunOutcome]:
+    names = [str(place) if file is None else task.key() for place, task in enumerate(tasks)]
+    by_name = dict(zip(names, tasks, strict=True))
+    with nullcontext() if file is None else open_store(file) as store:
+        values: dict[str, Any] = {}
+        codes: dict[str, str] = {}
+        if store is not None:
+            codes = {source: code_digest(source) for source in {task.source for task in tasks}}
+            for code in codes.values():
+                values |= store.values(code)
+        requests = [Request(name, task) for name, task in by_name.items() if name not in values]
+        for _ in range(len(tasks) - len(requests)):
+            done_of_task()
         with (
             _executor(workers, len(requests)) as executor,
             closing(simulate_requests(executor, requests[::-1])) as outcomes,
         ):
-            for outcome in outcomes:
-                if outcome.trace is not None:
-                    raise RuntimeError(outcome.trace)
-                if outcome.error is not None:
-                    raise UserError(outcome.error)
-                yield outcome
+            for one in outcomes:
+                if one.trace is not None:
+                    raise RuntimeError(one.trace)
+                if one.error is not None:
+                    raise UserError(one.error)
+                name, value = one.run_id, one.value
+                if store is not None:
+                    value = store.save_value(name, codes[by_name[name].source], value)
+                values[name] = value
                 done_of_task()
-
-    if file is None:
-        requests = [Request(str(place), task) for place, task in enumerate(tasks)]
-        values = {outcome.run_id: outcome.value for outcome in results(requests)}
-        return [_labelled(task, values[str(place)]) for place, task in enumerate(tasks)]
-
-    names = [task.key() for task in tasks]
-    by_name = dict(zip(names, tasks, strict=True))
-    codes = {source: code_digest(source) for source in {task.source for task in tasks}}
-    with open_store(file) as store:
-        kept = {
-            name: value for code in codes.values() for name, value in store.values(code).items()
-        }
-        requests = [Request(name, task) for name, task in by_name.items() if name not in kept]
-        for _ in range(len(tasks) - len(requests)):
-            done_of_task()
-        for outcome in results(requests):
-            name = outcome.run_id
-            code = codes[by_name[name].source]
-            kept[name] = store.save_value(name, code, outcome.value)
-        return [_labelled(by, kept[name]) for name, by in zip(names, tasks, strict=True)]
+        return [
+            {**dict(task.labels), **values[name]} if task.labels else values[name]
+            for name, task in zip(names, tasks, strict=True)
+        ]
 
 
 @contextmanager
@@ -176,10 +172,6 @@ def _executor(workers: int | None, tasks: int) -> Iterator[RunExecutor]:
     else:
         with open_executor(workers) as executor:
             yield executor
-
-
-def _labelled(task: Task, value: Any) -> Any:
-    return {**dict(task.labels), **value} if task.labels else value
 
 
 def line_printer(console: Console) -> Callable[[str], None]:

@@ -25,7 +25,7 @@ from faultline.experiments.runs.executor import RunExecutor, simulate_requests
 from faultline.experiments.runs.point import Limits, Point, Request
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import stated_hash
-from faultline.experiments.runs.store import Plan, StoredRun, open_store
+from faultline.experiments.runs.store import Plan, PlannedRun, StoredRun, open_store
 from faultline.strategies.plugins.registry import build_strategy
 from rich.console import Console
 
@@ -154,42 +154,43 @@ def simulate_plan(
     """
     stored, print_line = plan.stored, line_printer(console)
     with open_store(file) as store:
-        errors: dict[str, str | None] = dict(store.runs(("run_id", "error"), stored.code))
         runs = {run.run_id: run for run in stored.runs()}
-        others = store.count_runs() - len(errors.keys() & runs)
-        if others:
+        there: dict[str, str | None] = dict(store.runs(("run_id", "error"), stored.code))
+        if others := store.count_runs() - len(there.keys() & runs):
             print_line(f"{file}: keeps {others} runs of another grid, or made by other code")
-        errors = {
-            run_id: error
-            for run_id, error in errors.items()
-            if run_id in runs and not (retry_failed and error)
-        }
-        before = len(errors)
+        errors = {name: there[name] for name in runs if name in there}
+        if retry_failed:
+            errors = {name: error for name, error in errors.items() if error is None}
+        before, failed = len(errors), sum(error is not None for error in errors.values())
         store.write_plan(stored)
         if before < len(runs):
-            name, total = stored.grid["name"], len(runs)
-            with executor() as workers, progress_of_runs(console, name, total, before) as show:
-                requests = plan.requests(runs.keys() - errors.keys(), limits)
-                with closing(simulate_requests(workers, requests)) as results:
-                    for result in results:
-                        run, record = runs[result.run_id], result.value or {}
-                        store.save_run(
-                            StoredRun(*run, stored.code, result.error, result.wall_s, record)
-                        )
-                        errors[result.run_id] = result.error
-                        show(len(errors), sum(map(bool, errors.values())))
+            name = stored.grid["name"]
+            requests = plan.requests(runs.keys() - errors.keys(), limits)
+            with (
+                executor() as workers,
+                progress_of_runs(console, name, len(runs), before) as show,
+                closing(simulate_requests(workers, requests)) as outcomes,
+            ):
+                for one in outcomes:
+                    run, record = runs[one.run_id], one.value or {}
+                    store.save_run(StoredRun(*run, stored.code, one.error, one.wall_s, record))
+                    errors[one.run_id] = one.error
+                    failed += one.error is not None
+                    show(len(errors), failed)
             if code_digest() != stored.code:
                 print_line(
                     f"{file}: the simulation's source has changed while this sweep ran, and "
                     "results may mix both; repeat it in another file"
                 )
-        failed = [run_id for run_id in runs if errors[run_id]]
-        first = None
-        if failed:
-            _, point, seed = runs[failed[0]]
-            place = ", ".join(filter(None, (name_point(stored.points[point]), f"seed {seed}")))
-            first = f"{place}: {errors[failed[0]]}"
-        return PointOutcome(len(runs) - before, before, len(failed), first)
+        first = next(
+            (_described(stored, run, errors) for run in runs.values() if errors[run.run_id]), None
+        )
+        return PointOutcome(len(runs) - before, before, failed, first)
+
+
+def _described(plan: Plan, run: PlannedRun, errors: Mapping[str, str | None]) -> str:
+    place = ", ".join(filter(None, (name_point(plan.points[run.stated_hash]), f"seed {run.seed}")))
+    return f"{place}: {errors[run.run_id]}"
 
 
 def name_point(settings: Mapping[str, Any]) -> str:
