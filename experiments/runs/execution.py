@@ -172,8 +172,3 @@ def _executor(workers: int | None, tasks: int) -> Iterator[RunExecutor]:
     else:
         with open_executor(workers) as executor:
             yield executor
-
-
-def line_printer(console: Console) -> Callable[[str], None]:
-    """Return a function that prints a line unchanged."""
-    return lambda line: console.print(line, soft_wrap=True)

@@ -11,7 +11,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.executor import LostError
 from faultline.experiments.runs.point import Request, RunOutcome, cores
 from faultline.experiments.runs.worker import begin, perform
-from faultline.simulator.processes.process import worker_context
+from faultline.simulator.processes.contexts import worker_context
 from pebble import ProcessExpired, ProcessPool
 
 _MOST_PER_CORE = 32

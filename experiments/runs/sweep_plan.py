@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolving import resolve
-from faultline.experiments.runs.execution import line_printer, progress_of_runs
+from faultline.experiments.runs.execution import progress_of_runs
 from faultline.experiments.runs.executor import RunExecutor, simulate_requests
 from faultline.experiments.runs.point import Limits, Point, Request
 from faultline.experiments.runs.provenance import code_digest
@@ -152,7 +153,7 @@ def simulate_plan(
     It is a UserError if the file is something else, damaged or not writable. Stored results stay,
     and the same call resumes.
     """
-    stored, print_line = plan.stored, line_printer(console)
+    stored, print_line = plan.stored, partial(console.print, soft_wrap=True)
     with open_store(file) as store:
         runs = {run.run_id: run for run in stored.runs()}
         there: dict[str, str | None] = dict(store.runs(("run_id", "error"), stored.code))

@@ -8,7 +8,6 @@ import resource
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -18,8 +17,6 @@ from faultline.platforms.errors import one_line
 from faultline.platforms.units import SIZE, format_quantity
 from faultline.simulator.processes.process import end_with_parent, fork_from_here
 from faultline.strategies.interface.errors import text_of
-
-_BINARY_SIZE = replace(SIZE, written=("GiB", "MiB", "KiB", "B"))
 
 
 def begin() -> None:
@@ -73,9 +70,7 @@ def _memory_limited(most_bytes: int | None) -> Iterator[None]:
 def _out_of_memory(most_bytes: int | None) -> str:
     if most_bytes is None:
         return "out of memory"
-    # The shorter of GB and GiB is most likely the user's unit.
-    sizes = (format_quantity(most_bytes, kind) for kind in (SIZE, _BINARY_SIZE))
-    return f"exceeded its memory limit of {min(sizes, key=len)}"
+    return f"exceeded its memory limit of {format_quantity(most_bytes, SIZE)}"
 
 
 def _explained(error: BaseException) -> str:

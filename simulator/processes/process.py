@@ -8,26 +8,18 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import (
-    ForkServerContext,
-    ForkServerProcess,
-    SpawnContext,
-    SpawnProcess,
-)
-from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, ParamSpec, TypeVar
 
-from faultline.platforms.child_python import helpers_on_safe_path
 from faultline.platforms.errors import shortage
 from faultline.platforms.simgrid_library import find_simgrid_library
 from faultline.simulator.accounting.progress import Progress
@@ -36,6 +28,7 @@ from faultline.simulator.job.job import Job
 from faultline.simulator.loop.run import simulate
 from faultline.simulator.loop.training import Training
 from faultline.simulator.processes import standstill
+from faultline.simulator.processes.contexts import worker_context
 from faultline.simulator.simgrid.errors import KilledError, SimulationError
 from faultline.simulator.simgrid.traffic import Traffic
 from faultline.strategies.interface.errors import StrategyError, text_of
@@ -47,9 +40,6 @@ Result = TypeVar("Result")
 _ATTEMPTS = 4
 _KILLED = -signal.SIGKILL, 255
 """Exit statuses of a child that was killed, or whose fork server has ended."""
-
-_SCRIPT = {"__file__", "__spec__"}
-"""Names by which a started process finds the script of its parent."""
 
 _MOST_ERRORS_BYTES, _LAST_LINES = 4096, 3
 
@@ -79,7 +69,6 @@ class _ProcessState:
 
     may_be_forked = False  # Whether processes are forked from this one.
     owner: Connection | None = None  # The process that this one works for.
-    settings: dict[str, str] | None = None  # Environment of the fork server of this process.
 
 
 def fork_from_here() -> None:
@@ -255,79 +244,6 @@ def call_over(other: Connection, function: Callable[..., Any], *args: Any, **kwa
     if error is not None:
         raise error
     return result
-
-
-class _Forked(ForkServerProcess):
-    """A process that a fork server starts, without the script and the folder of its caller."""
-
-    @staticmethod
-    def _Popen(process_obj: BaseProcess) -> Any:
-        with _script_hidden(), helpers_on_safe_path():
-            return ForkServerProcess._Popen(process_obj)
-
-
-class _Spawned(SpawnProcess):
-    """A process that starts anew, without the script and the folder of its caller."""
-
-    @staticmethod
-    def _Popen(process_obj: BaseProcess) -> Any:
-        with _script_hidden(), helpers_on_safe_path():
-            return SpawnProcess._Popen(process_obj)
-
-
-class _ForkServerContext(ForkServerContext):
-    Process = _Forked
-
-
-class _SpawnContext(SpawnContext):
-    Process = _Spawned
-
-
-def worker_context(*modules: str) -> ForkServerContext | SpawnContext:
-    """Return the context of processes that are forked from one that has imported what they need.
-
-    That process has one thread and no engine, so each fork starts within milliseconds, and may
-    simulate on SimGrid. It imports the simulator and the given modules. A scheme that a program has
-    registered meanwhile is unknown to it: then each process starts anew, which takes a second.
-    """
-    context: ForkServerContext | SpawnContext = _SpawnContext()
-    settings = {name: os.environ[name] for name in os.environ if name.startswith("FAULTLINE_")}
-    if _ProcessState.settings in (None, settings):
-        _ProcessState.settings, context = settings, _ForkServerContext()
-        context.set_forkserver_preload(["faultline.simulator.processes.warm_process", *modules])
-    # The tracker removes the semaphores of killed processes, which is no news for a user.
-    with helpers_on_safe_path(), errors_hidden():
-        resource_tracker.ensure_running()
-    return context
-
-
-@contextmanager
-def errors_hidden() -> Iterator[None]:
-    """Discard what this process and those that it starts print on the standard error."""
-    sys.stderr.flush()
-    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(null)
-
-
-@contextmanager
-def _script_hidden() -> Iterator[None]:
-    """Keep processes that start within the context from running the caller's script again.
-
-    Without a ``__main__`` guard, which notebooks and short scripts lack, each would start others.
-    """
-    names = vars(sys.modules["__main__"])
-    hidden: dict[str, Any] = {name: names[name] for name in names.keys() & _SCRIPT}
-    names.update(dict.fromkeys(hidden))
-    try:
-        yield
-    finally:
-        names.update(hidden)
 
 
 def _serve(calls: Connection, errors: _ErrorFile, forked: bool) -> None:

@@ -14,9 +14,9 @@ os.environ.update(
     dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 )
 
-_processes = import_module("faultline.simulator.processes.process")
+_contexts = import_module("faultline.simulator.processes.contexts")
 # SimGrid prints a line about its thread contexts.
-with _processes.errors_hidden():
+with _contexts.errors_hidden():
     import_module("faultline.platforms.simgrid_library").find_simgrid_library()
     for _name in ("controller", "placed_job"):
         import_module(f"faultline.simulator.simgrid.{_name}")

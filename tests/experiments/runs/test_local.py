@@ -144,9 +144,9 @@ def test_a_worker_that_is_killed_loses_only_time(two: LocalExecutor, tmp_path: P
 
 
 def test_memory_is_limited_for_a_run_and_for_it_alone(two: LocalExecutor) -> None:
-    limits = Limits(memory_bytes=400 * 2**20)
+    limits = Limits(memory_bytes=400_000_000)
     assert called(two, doings.allocate, 2**30, limits).error == (
-        "exceeded its memory limit of 400MiB"
+        "exceeded its memory limit of 400MB"
     )
     assert called(two, doings.allocate, 2**30).error is None
 
