@@ -293,7 +293,7 @@ def test_the_documented_certificates_let_in_only_who_has_them(
     subprocess.run(["sh", "-ec", commands], cwd=tmp_path, check=True, timeout=60)
     keys = str(tmp_path / "cluster-keys")
     monkeypatch.setenv("DASK_CONFIG", keys)
-    dask.config.refresh([keys])
+    dask.config.refresh(paths=[keys])
     cluster = Cluster(tmp_path, "tls")
     try:
         cluster.add_worker()
