@@ -117,6 +117,7 @@ def transformer_of(table: ModelTable) -> Transformer:
         tied_embeddings=False,
         experts=table.experts,
         active_experts=table.active_experts,
+        head_size=table.head_size,
     )
 
 
@@ -201,6 +202,7 @@ def memory_of(job: ParallelJob) -> GpuMemory:
         job.micro_batch_sequences,
         job.micro_batches,
         recompute=job.recompute,
+        fused_attention=job.attention != "unfused",
         precision=_PRECISION,
         shard_optimizer=job.shard_optimizer,
         in_flight=sound.most_held if sound else None,

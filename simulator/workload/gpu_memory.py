@@ -69,13 +69,15 @@ def layer_activation_bytes(
     tensor: int,
     *,
     recompute: Recompute = "selective",
+    fused_attention: bool = False,
 ) -> float:
     """Return the bytes of activations that a GPU keeps of one layer and one micro-batch.
 
     ``s b h/t (34 + 5 a s/h)`` with tensor and sequence parallelism. Selective recomputation drops
-    the last term; full recomputation keeps only the layer's input, ``2 s b h/t``. The formula is
-    for 2 bytes per number, masks of one byte, and two matrices of four times the hidden width. For
-    other networks the tensors that they keep are counted instead.
+    the last term, and so does a fused kernel, which keeps no scores. Full recomputation keeps only
+    the layer's input, ``2 s b h/t``. The formula is for 2 bytes per number, masks of one byte, and
+    two matrices of four times the hidden width. For other networks the tensors that they keep are
+    counted instead.
     """
     numbers = model.sequence_tokens * sequences * model.hidden
     if recompute == "full":
@@ -83,11 +85,11 @@ def layer_activation_bytes(
     # Inside the feed-forward network: two tensors of the inner width for two matrices (16 s b h at
     # four times the width), and a third for a gate.
     inner = 2 * model.ffn_matrices * model.active_experts * model.ffn_hidden / model.hidden
-    # Inside attention: query and output at full width, key and value at their own width.
-    projected = 4 + 4 * model.key_value_width / model.hidden
+    # Inside attention: query and output as wide as all heads, key and value at their own width.
+    projected = 4 * (model.query_width + model.key_value_width) / model.hidden
     scores = 5 * model.heads * model.sequence_tokens / model.hidden
     kept = 10 / tensor + (projected + inner) / tensor
-    if recompute == "none":
+    if recompute == "none" and not fused_attention:
         kept += scores / tensor
     return numbers * kept
 
@@ -99,6 +101,7 @@ def gpu_memory(
     micro_batches: int,
     *,
     recompute: Recompute = "selective",
+    fused_attention: bool = False,
     precision: Precision | None = None,
     shard_optimizer: bool = False,
     in_flight: float | None = None,
@@ -122,7 +125,11 @@ def gpu_memory(
         if layout.virtual_stages > 1:
             in_flight *= 1 + (layout.pipeline - 1) / (layout.pipeline * layout.virtual_stages)
     layer_bytes = layer_activation_bytes(
-        model, micro_batch_sequences, layout.tensor, recompute=recompute
+        model,
+        micro_batch_sequences,
+        layout.tensor,
+        recompute=recompute,
+        fused_attention=fused_attention,
     )
     return GpuMemory(
         parameters=precision.parameter_bytes * parameters,

@@ -220,8 +220,8 @@ class ParallelJob:
         tokens, hidden = self._tokens, model.hidden
         gates = model.ffn_matrices - 1
         products = (
-            (tokens, (hidden + 2 * model.key_value_width) / tensor, hidden),
-            (tokens, hidden, hidden / tensor),
+            (tokens, (model.query_width + 2 * model.key_value_width) / tensor, hidden),
+            (tokens, hidden, model.query_width / tensor),
         )
         # The ranks of a stage share the width of the dense network, or the experts. Tokens are
         # assumed to be spread evenly over experts.
@@ -263,7 +263,7 @@ class ParallelJob:
         """Return the seconds of attention's scores and their product with values, by pass."""
         model, kernels = self.model, self.kernels
         tokens, heads = self._tokens, model.heads / self.layout.tensor
-        length, width = model.sequence_tokens, model.hidden // model.heads
+        length, width = model.sequence_tokens, model.head_width
         rates = kernels.attention_flop_per_s(self.attention)
         if rates is not None:
             # Half of the scores are masked; the backward pass has five products instead of two.

@@ -3,7 +3,7 @@
 A multiplication and an addition are 2 FLOP. Only matrix products count. Each weight costs 2 FLOP
 per token in the forward pass, 2 for the gradient of the inputs and 2 for that of the weights. The
 scores of attention, ``Q K^T``, and their product with V have no weights: they cost ``4 s h``
-forward and twice that for the gradient of their inputs. Masked positions count, as in the source.
+(h is the width of all heads) forward and twice that for the gradient of their inputs. Masked positions count, as in the source.
 
 References
 ----------
@@ -35,7 +35,7 @@ class Transformer:
 
     hidden: int  # Width of the residual stream.
     ffn_hidden: int  # Inner width of the feed-forward network.
-    heads: int  # Attention heads; they share the hidden width evenly.
+    heads: int  # Attention heads.
     layers: int  # Transformer layers.
     sequence_tokens: int  # Tokens of a training sequence.
     vocabulary: int  # Rows of the embedding table.
@@ -51,6 +51,7 @@ class Transformer:
     # 1 is a dense model.
     experts: int = 1
     active_experts: int = 1  # Experts that each token passes.
+    head_size: int | None = None  # Width of a head; if None, the heads share the hidden width.
 
     def __post_init__(self) -> None:
         if self.active_experts > self.experts:
@@ -58,10 +59,10 @@ class Transformer:
                 f"transformer: {self.active_experts} active experts are more than the "
                 f"{self.experts} of a layer: use at most {self.experts}"
             )
-        if self.hidden % self.heads:
+        if self.head_size is None and self.hidden % self.heads:
             raise WorkloadError(
                 f"transformer: {self.heads} heads do not divide a hidden width of {self.hidden}: "
-                "choose a divisor"
+                "choose a divisor, or state the size of a head"
             )
         if self.heads % self.shared_heads:
             raise WorkloadError(
@@ -77,12 +78,22 @@ class Transformer:
     @property
     def key_value_width(self) -> int:
         """Width of the keys, and of the values, of a token."""
-        return self.hidden // self.heads * self.shared_heads
+        return self.head_width * self.shared_heads
+
+    @property
+    def head_width(self) -> int:
+        """Width of a head."""
+        return self.hidden // self.heads if self.head_size is None else self.head_size
+
+    @property
+    def query_width(self) -> int:
+        """Width of the queries of a token, and of the heads' output."""
+        return self.head_width * self.heads
 
     @property
     def attention_matrix_parameters(self) -> int:
         """Numbers in the projections of one layer's attention: query, key, value, output."""
-        return 2 * self.hidden * (self.hidden + self.key_value_width)
+        return 2 * self.hidden * (self.query_width + self.key_value_width)
 
     @property
     def ffn_matrix_parameters(self) -> int:
@@ -105,7 +116,7 @@ class Transformer:
         norms = 2 * self.hidden
         if not self.biases:
             return norms
-        attention = 2 * self.hidden + 2 * self.key_value_width
+        attention = self.hidden + self.query_width + 2 * self.key_value_width
         ffn = self.experts * ((self.ffn_matrices - 1) * self.ffn_hidden + self.hidden)
         return 2 * norms + attention + ffn
 
@@ -164,7 +175,7 @@ class TokenFlop:
 def token_flop(model: Transformer) -> TokenFlop:
     """Return the FLOP of a model for one token."""
     projections = 2.0 * model.attention_matrix_parameters
-    scores = 4.0 * model.sequence_tokens * model.hidden
+    scores = 4.0 * model.sequence_tokens * model.query_width
     ffn = 2.0 * model.active_ffn_parameters
     return TokenFlop(
         forward=Halves(projections + scores, ffn),

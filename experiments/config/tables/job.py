@@ -317,6 +317,14 @@ class ModelTable(ScenarioTable):
     ffn_hidden: int = _dimension(28_672, "Inner width of the feed-forward network.", 10**8)
     heads: int = _dimension(64, "Attention heads.", 10**5)
     key_value_heads: int = _dimension(8, "Heads of keys and values.", 10**5)
+    head_size: int | None = key(
+        None,
+        "Width of an attention head. Unset: the heads share the hidden width.",
+        "derived: model.hidden / model.heads",
+        "1",
+        between=(1, 10**5),
+        only_with={"model.name": ["custom", "stated"]},
+    )
     layers: int = _dimension(80, "Transformer layers.", 10**5)
     sequence_tokens: int = _dimension(8_192, "Tokens of a training sequence.", 10**8)
     vocabulary: int = _dimension(128_256, "Rows of the embedding table.", 10**8)

@@ -182,6 +182,7 @@ class MeasuredJob:
             job.micro_batch_sequences,
             job.micro_batches,
             recompute=table.recompute,
+            fused_attention=table.attention != "unfused",
             shard_optimizer=table.shard_optimizer,
         )
         state_bytes = whole.parameters + whole.gradients + whole.optimizer

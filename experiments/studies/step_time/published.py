@@ -129,7 +129,7 @@ class Case:
         return tuple(filter(self._is_legal, every)) or every[:1]
 
     def _is_legal(self, choice: PublishedChoice) -> bool:
-        virtual, micro_batch, _ = choice
+        virtual, micro_batch, kernel = choice
         micro_batches, rest = divmod(self.batch * self.context, self.degrees.data * micro_batch)
         if rest or (virtual > 1 and micro_batches % self.degrees.pipeline):
             return False
@@ -141,6 +141,7 @@ class Case:
             micro_batch,
             micro_batches,
             recompute=self.recompute or self.software.recompute,
+            fused_attention=kernel != "unfused",
             shard_optimizer=self.software.shard_optimizer,
         )
         return memory.total <= load_preset("hgx-h100").gpu.memory_bytes

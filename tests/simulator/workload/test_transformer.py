@@ -122,6 +122,39 @@ def test_activations_follow_the_formulas(tensor: int) -> None:
         assert found == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_fused_kernel_keeps_no_scores() -> None:
+    """A flash kernel recomputes them, so that nothing is saved by recomputing them again."""
+    none = layer_activation_bytes(GPT3_175B, 1, 1, recompute="none", fused_attention=True)
+    assert none == layer_activation_bytes(GPT3_175B, 1, 1, recompute="selective")
+
+
+def test_heads_may_be_wider_or_narrower_than_their_share_of_the_model() -> None:
+    """Qwen3-30B-A3B: 32 heads of 128 and four of keys and values on a width of 2,048."""
+    qwen = Transformer(
+        hidden=2048,
+        ffn_hidden=768,
+        heads=32,
+        layers=48,
+        sequence_tokens=4096,
+        vocabulary=151_936,
+        key_value_heads=4,
+        ffn_matrices=3,
+        tied_embeddings=False,
+        experts=128,
+        active_experts=8,
+        head_size=128,
+    )
+    assert (qwen.query_width, qwen.key_value_width) == (4096, 512)
+    assert qwen.attention_matrix_parameters == 2048 * (4096 + 512 + 512 + 4096)
+    # Published: 30.5 billion parameters, of which 3.3 are active.
+    assert qwen.parameters == pytest.approx(30.5e9, rel=0.005)
+    scores = 4 * 4096 * 4096
+    products = 2 * (qwen.attention_matrix_parameters + qwen.active_ffn_parameters)
+    assert token_flop(qwen).forward.total == products + scores
+    # gpt-oss-120b has 64 heads of 64 on a width of 2,880.
+    assert replace(TINY, hidden=45 * TINY.heads + 1, head_size=64).query_width == 64 * TINY.heads
+
+
 def test_grouped_queries_and_gates_keep_what_flows_through_them() -> None:
     """Llama 3 8B: keys and values a quarter as wide, three tensors of 3.5 times the width."""
     model = KNOWN_MODELS["llama3-8b"]
