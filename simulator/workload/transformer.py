@@ -3,7 +3,8 @@
 A multiplication and an addition are 2 FLOP. Only matrix products count. Each weight costs 2 FLOP
 per token in the forward pass, 2 for the gradient of the inputs and 2 for that of the weights. The
 scores of attention, ``Q K^T``, and their product with V have no weights: they cost ``4 s h``
-(h is the width of all heads) forward and twice that for the gradient of their inputs. Masked positions count, as in the source.
+forward, with the width h of all heads, and twice that for the gradient of their inputs. Masked
+positions count, as in the source.
 
 References
 ----------
