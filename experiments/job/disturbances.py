@@ -10,7 +10,7 @@ from pathlib import Path
 
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.failure_model import job_layout, network_outages
+from faultline.experiments.job.failure_model import job_layout, network_outages, reactions_of
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import (
     cables_with_detours,
@@ -18,12 +18,11 @@ from faultline.experiments.job.platform_files import (
     reduces_on_network,
     switches_with_detours,
 )
-from faultline.experiments.job.step_times import placed_step
 from faultline.simulator.failures.failure import TO_THE_NETWORK, Failure
 from faultline.simulator.failures.models import FailureModel, FailureSequence
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job.conditions import Disturbances
-from faultline.simulator.job.durations import AllReduceTime, Durations, StepTime, StepTimes
+from faultline.simulator.job.durations import Durations, StepTimes
 from faultline.simulator.job.effects import Effects, is_down
 from faultline.strategies.plugins.registry import strategy_class
 from faultline.strategies.theory.stragglers import Remedy, RemedyName, StragglerPolicy
@@ -46,43 +45,43 @@ _REMEDIES: Mapping[str, tuple[RemedyName, ...]] = {
 def disturbances(
     scenario: Scenario,
     failures: FailureModel,
-    all_reduce_s: AllReduceTime,
-    step: StepTime | None,
+    durations: Durations,
     times: StepTimes | None,
     seed: int,
-) -> Disturbances | None:
-    """Return the failures of a job that stop nothing; None if there are none.
+) -> Disturbances:
+    """Return the failures of a job that stop nothing, and what it does about them.
 
-    `step` is the undisturbed step, if steps are simulated, and `times` are those of steps whose
-    messages are simulated.
+    `times` are those of steps whose messages are simulated.
     """
     on_network = reduces_on_network(scenario)
+    simulates_steps = times is not None and times.step is not None
     sources: list[Callable[[], Iterator[Failure]]] = []
     causes: tuple[str, ...] = ()
     if isinstance(failures, FailureSequence) and failures.disturbance_causes:
         causes = failures.disturbance_causes
         sources.append(partial(failures.disturbances, seed))
-        if step is None and not on_network:
+        if not (simulates_steps or on_network):
             sources[0] = partial(_carried_by_others, sources[0], job_layout(scenario).gpus_per_host)
     outages = network_outages(scenario, failures, seed) if on_network else None
     if outages is not None:
         sources.append(outages)
+    reactions = reactions_of(scenario)
+    response = _slow_response(scenario, durations, simulates_steps=simulates_steps)
     if not sources:
-        return None
-    path = platform_file(scenario)
+        return Disturbances(reactions=reactions, slow_response=response)
     effects = Effects(
-        all_reduce_s,
+        durations.all_reduce_s,
         job_layout(scenario),
         scenario.model.pipeline,
-        times if step is not None or on_network else None,
-        None if step is None else placed_step(scenario, path),
-        partial(_parts_of, path),
+        times if simulates_steps or on_network else None,
+        partial(_parts_of, platform_file(scenario)),
     )
-    return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
+    begin = partial(_in_order, tuple(sources))
+    return Disturbances(begin, effects, causes, reactions, response)
 
 
-def slow_response(
-    scenario: Scenario, durations: Durations, step: StepTime | None
+def _slow_response(
+    scenario: Scenario, durations: Durations, *, simulates_steps: bool
 ) -> SlowResponse | None:
     """Return the mitigation of stragglers; None if they are ignored or evicted.
 
@@ -97,7 +96,7 @@ def slow_response(
     costs_s = {"redeal": _REDEAL_S, "swap": _SWAP_S, "restart": restart_s}
     remedies = tuple(Remedy(name, costs_s[name]) for name in _REMEDIES[kinds.slow])
     policy = StragglerPolicy(remedies, kinds.slow_found_s, kinds.slow == "ski-rental")
-    fill = 0.0 if step is None else job_shape(scenario).idle_slots
+    fill = job_shape(scenario).idle_slots if simulates_steps else 0.0
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)
 

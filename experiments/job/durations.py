@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.recovery import DETECTED_S, Hardware
-from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.config.tables.recovery import DETECTED_S
+from faultline.experiments.job.hardware import source_of_machines
 from faultline.experiments.job.placement import traffic_of
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
-    gpus_on_platform,
     platform_file,
     symmetry_of,
 )
@@ -141,7 +140,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         "in-place": 0.0,
         "repaired": 0.0,
     }
-    hardware, watched = hardware_of(scenario), scenario.detection.mode == "watchdog"
+    hardware, watched = source_of_machines(scenario), scenario.detection.mode == "watchdog"
     elsewhere = "requeue" if table.shortage == "requeue" else "reschedule"
     longer_s = max(0.0, waits[elsewhere] - waits["standby"])
     return RecoveryPrices(
@@ -160,48 +159,6 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         repair_s=scenario.rejoin.repair_s,
         factor=table.time_factor,
     )
-
-
-def hardware_of(scenario: Scenario) -> Hardware:
-    """Return the source of replacement machines in a restart; not standbys if there are none."""
-    table = scenario.recovery
-    hardware: Hardware = table.price("hardware")
-    if hardware == "standby" and not table.price("standbys"):
-        return "reschedule"
-    return hardware
-
-
-def free_machines_of(scenario: Scenario) -> int | None:
-    """Return the number of free machines, without standbys; None if it is unlimited.
-
-    A stated time of a whole restart implies that replacements are available.
-    """
-    table, hardware = scenario.recovery, scenario.recovery.price("hardware")
-    is_stated = hardware != "standby" and scenario.times.restart_s is not None
-    if table.shortage != "wait" or hardware in ("in-place", "repaired") or is_stated:
-        return None
-    if table.free_machines is not None:
-        return table.free_machines
-    return max(0, gpus_on_platform(scenario) - scenario.job.all_gpus) // gpus_per_machine(scenario)
-
-
-def gpus_per_machine(scenario: Scenario) -> int:
-    """Return the GPUs of a standby or free machine."""
-    return job_layout(scenario).gpus_per_host
-
-
-def paid_gpus(scenario: Scenario) -> int:
-    """Return the GPUs of the job, of its spare groups, and of standbys."""
-    job, rejoin = scenario.job, scenario.rejoin
-    spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
-    standbys = standbys_of(scenario) * gpus_per_machine(scenario)
-    return job.gpus_of_group * (job.groups + spare) + standbys
-
-
-def standbys_of(scenario: Scenario) -> int:
-    """Return the number of standby machines."""
-    table = scenario.recovery
-    return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
 
 
 @dataclass(frozen=True)

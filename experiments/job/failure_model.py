@@ -32,7 +32,6 @@ from faultline.simulator.failures.failure import (
     Failure,
     JobLayout,
     kind_error,
-    stops_machine,
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups
@@ -41,7 +40,6 @@ from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
 from faultline.simulator.job.conditions import drawn_outages, routable_causes
-from numpy.typing import NDArray
 
 GPU_SECONDS_PER_FAILURE = 16_384 * 54 * 86_400 / 419
 """Llama 3 (Grattafiori et al. 2024): 419 unexpected interruptions in 54 days on 16,384 H100."""
@@ -88,14 +86,6 @@ def stated_mtbf_s(scenario: Scenario) -> float:
     return GPU_SECONDS_PER_FAILURE / scenario.job.all_gpus if stated is None else stated
 
 
-def mean_repair_s(scenario: Scenario, model: FailureModel) -> float:
-    """Return the mean repair time of failed machines, in seconds."""
-    machines_per_s, repairs_s = _machine_losses(scenario, model)
-    if not machines_per_s.sum():
-        return scenario.rejoin.repair_s
-    return float(np.average(repairs_s, weights=machines_per_s))
-
-
 def corruptions_per_s(scenario: Scenario, model: FailureModel) -> float:
     """Return how often silent corruption begins in the whole job, in 1/s."""
     if isinstance(model, CauseMix):
@@ -104,52 +94,6 @@ def corruptions_per_s(scenario: Scenario, model: FailureModel) -> float:
     if isinstance(model, Trace):
         return sum(one.kind == "corrupt" for one in model.disturbing) / model.span_s
     return 0.0
-
-
-def mean_machine_life_s(scenario: Scenario, model: FailureModel) -> float:
-    """Return the mean time until a machine of the job fails, in seconds."""
-    machines_per_s, _ = _machine_losses(scenario, model)
-    failing_per_s = float(machines_per_s.sum())
-    return job_layout(scenario).components("host") / failing_per_s if failing_per_s else NEVER_S
-
-
-def mean_under_repair(scenario: Scenario, model: FailureModel) -> float:
-    """Return the mean number of machines under repair, if all failed ones are replaced at once.
-
-    It is the rate of failures times the mean repair time (Little's law).
-    """
-    machines_per_s, repairs_s = _machine_losses(scenario, model)
-    return float(machines_per_s @ repairs_s)
-
-
-def _machine_losses(
-    scenario: Scenario, model: FailureModel
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return failed machines per second, and the mean seconds of their repair, by cause.
-
-    Failures of a trace have a row each. If a group fails, one of its machines has failed.
-    """
-    usual_s, transient = scenario.rejoin.repair_s, scenario.recovery.transient
-    layout, rows = job_layout(scenario), list[tuple[float, float]]()
-    if isinstance(model, CauseMix):
-        for cause in model.mixed:
-            if cause.kind in STOPPING and stops_machine(cause.kind, cause.level, transient):
-                gpus = 0 if cause.level == "group" else layout.gpus_per_component(cause.level)
-                hosts = max(1.0, gpus / layout.gpus_per_host)
-                per_s = cause.rate_per_gpu_s * cause.at_once * model.dependence.correlated_excess
-                repair_s = usual_s if cause.repair is None else cause.repair.mean_s
-                rows.append((per_s * layout.gpus * hosts, repair_s))
-    elif isinstance(model, Trace):
-        for failure in model.recorded:
-            if stops_machine(failure.kind, failure.level, transient):
-                repair_s = usual_s if failure.repair_s is None else failure.repair_s
-                hosts = 1 if failure.level == "group" else len(layout.hosts_of(failure))
-                rows.append((hosts / model.span_s, repair_s))
-    else:
-        share = 1.0 if transient == "replaced" else scenario.failures.hardware_share
-        rows.append((share / model.mtbf_s, usual_s))
-    table = np.array(rows, dtype=np.float64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
 
 
 def failure_files(scenario: Scenario) -> list[Path]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.placement import replicas_of, shared_bytes, state_bytes
@@ -24,6 +23,7 @@ from faultline.experiments.job.platform_files import (
     with_memories,
 )
 from faultline.experiments.job.step_times import is_simulated
+from faultline.simulator.job.compute_times import LEAST_COMPUTE_FACTOR
 from faultline.simulator.job.durations import Durations, SyncTime
 from faultline.simulator.simgrid.state_transfers import (
     StateTransfers,

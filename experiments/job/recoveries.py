@@ -10,10 +10,14 @@ from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.phases import key_of_recovery
 from faultline.experiments.config.tables.recovery import PRESETS
-from faultline.experiments.job.durations import hardware_of
-from faultline.experiments.job.failure_model import mean_repair_s
+from faultline.experiments.job.hardware import (
+    awaits_repairs,
+    breakage_of,
+    source_of_machines,
+    standbys_of,
+)
 from faultline.experiments.job.placement import state_bytes
-from faultline.experiments.job.resolved_job import ResolvedJob, awaits_repairs
+from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPhase, sent_moves
@@ -102,7 +106,7 @@ def _recovery(
     resolved: ResolvedJob, event: str, recovery: Recovery, members: Sequence[int]
 ) -> ExplainedRecovery:
     prices, moves = resolved.durations.recovery, resolved.durations.moves
-    if recovery.replaces_hardware and not resolved.standbys:
+    if recovery.replaces_hardware and not standbys_of(resolved.scenario):
         recovery = recovery.without_standbys()
     phases = _phases(resolved, recovery)
     if moves is not None and recovery.moves and prices.whole_s(recovery) is None:
@@ -146,7 +150,7 @@ def _phases(resolved: ResolvedJob, recovery: Recovery) -> list[RecoveryPhase]:
     sourced = [phase._replace(source=_source(scenario, phase, recovery.kind)) for phase in phases]
     if not waits:
         return sourced
-    repair_s = mean_repair_s(scenario, resolved.failures)
+    repair_s = breakage_of(scenario, resolved.failures).mean_repair_s
     source = _REPAIRED if repair_s == scenario.rejoin.repair_s else _REPAIRED_BY_CAUSE
     return [RecoveryPhase("repair", repair_s, source=source), *sourced]
 
@@ -159,7 +163,7 @@ def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
     if phase.name == "detect" and table.detected == "by-kind":
         name = "detected"
     if name is None:
-        name = f"{hardware_of(scenario)}_s"
+        name = f"{source_of_machines(scenario)}_s"
     if name in table.model_fields_set:
         return f"stated: recovery.{name}"
     source = schema_keys(Scenario)["recovery", name].source

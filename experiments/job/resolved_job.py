@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from math import inf
 from typing import TYPE_CHECKING
 
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, LEAST_COMPUTE_FACTOR, JobTable
-from faultline.experiments.job.disturbances import disturbances, slow_response
-from faultline.experiments.job.durations import (
-    MovesOnPlatform,
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, JobTable
+from faultline.experiments.job.disturbances import disturbances
+from faultline.experiments.job.durations import MovesOnPlatform
+from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.hardware import (
+    awaits_repairs,
+    breakage_of,
     free_machines_of,
     standbys_of,
-)
-from faultline.experiments.job.failure_model import (
-    job_layout,
-    mean_machine_life_s,
-    mean_repair_s,
-    reactions_of,
 )
 from faultline.experiments.job.job_shape import scheme_of
 from faultline.experiments.job.platform_files import is_as_generated
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.sources import Number, sources_of
-from faultline.experiments.job.step_times import (
-    jitter_of_passes,
-    step_times,
-)
+from faultline.experiments.job.step_times import jitter_of_passes, step_times
 from faultline.experiments.job.workload import Source, Workload
 from faultline.simulator.failures.models import FailureModel
-from faultline.simulator.failures.random_streams import Purpose, stream
+from faultline.simulator.job.compute_times import LEAST_COMPUTE_FACTOR
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.job.job import Job, Rules
-from faultline.simulator.job.work import Work
+from faultline.simulator.job.work import Hardware, Saving, Work
 from faultline.strategies.interface.recovery import RESTART, Recovery
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.plugins.registry import strategy_class
@@ -130,11 +123,6 @@ class ResolvedJob:
         )
 
     @property
-    def standbys(self) -> int:
-        """Number of standby machines."""
-        return standbys_of(self.scenario)
-
-    @property
     def kept_every_steps(self) -> int:
         """Steps between two states that a restart may load; 1 if only a failure saves the state."""
         if self.protected.protection.peers is None:
@@ -169,9 +157,26 @@ class ResolvedJob:
         if isinstance(self.durations.moves, MovesOnPlatform):
             self.durations.moves.read_ahead()
 
-    def job(self, seed: int) -> Job:
-        """Return the job for one seed."""
-        scenario, table, recovery = self.scenario, self.scenario.job, self.scenario.recovery
+    @property
+    def hardware(self) -> Hardware:
+        """The machines of the job, and those that replace failed ones."""
+        scenario, broken = self.scenario, breakage_of(self.scenario, self.failures)
+        return Hardware(
+            job_layout(scenario),
+            repair_s=scenario.rejoin.repair_s,
+            spare_groups=scenario.rejoin.spare_groups,
+            standbys=standbys_of(scenario),
+            standby_s=scenario.recovery.standby_s,
+            replenish_s=scenario.recovery.replenish_s,
+            standby_repair_s=broken.mean_repair_s,
+            standby_life_s=broken.mean_life_s,
+            free_machines=free_machines_of(scenario),
+            replacement_s=self._replacement_s,
+        )
+
+    @property
+    def saving(self) -> Saving:
+        """When and where the job saves its state."""
         due, writes = self.checkpoint_policy(), {}
         if self.durations.write_beside is not None:
             writes["storage"] = self.durations.write_beside
@@ -180,47 +185,27 @@ class ResolvedJob:
         tiers = self.protected.tiers(
             due, self.snapshot_interval_steps, simulated="storage" in writes
         )
-        uneven = self.durations.rings_are_uneven
+        return Saving(Never() if self.protected.in_background else due, tiers, writes)
+
+    def job(self, seed: int) -> Job:
+        """Return the job for one seed."""
+        scenario, table, durations = self.scenario, self.scenario.job, self.durations
+        uneven = durations.rings_are_uneven
         times = step_times(scenario, self.step, self.compute_s, rings_are_uneven=uneven)
         work = Work(
-            groups=table.groups,
-            steps=table.steps,
-            compute_s=self.compute_s,
-            compute_jitter=table.compute_jitter,
-            minimum_factor=LEAST_COMPUTE_FACTOR,
-            checkpoint_policy=Never() if self.protected.in_background else due,
-            time_limit_s=table.time_limit_s,
-            give_up_after_restarts=table.give_up_after_restarts,
-            spare_groups=scenario.rejoin.spare_groups,
-            repair_s=scenario.rejoin.repair_s,
-            replacement_s=self._replacement_s,
-            tiers=tiers,
-            layout=job_layout(scenario),
-            standbys=self.standbys,
-            replenish_s=recovery.replenish_s,
-            standby_repair_s=mean_repair_s(scenario, self.failures),
-            standby_s=recovery.standby_s,
-            standby_lives=partial(self._standby_lives, seed),
-            disturbances=disturbances(
-                scenario, self.failures, self.durations.all_reduce_s, self.step, times, seed
-            ),
-            step_times=times,
-            reactions=reactions_of(scenario),
-            approximation_loss=scenario.strategy.approximation_loss,
-            simulates_steps=self.step is not None,
-            writes=writes,
-            slow_response=slow_response(scenario, self.durations, self.step),
-            free_machines=free_machines_of(scenario),
-            gradients_hide=self.step is not None and scenario.model.gradient_overlap > 0.0,
+            table.groups,
+            table.steps,
+            self.compute_s,
+            table.compute_jitter,
+            table.time_limit_s,
+            table.give_up_after_restarts,
+            scenario.strategy.approximation_loss,
+            times,
         )
-        return Job(work, self.rules, self.durations, self.failures, seed)
-
-    def _standby_lives(self, seed: int) -> Iterator[float]:
-        """Yield exponential lifetimes of standbys, with the mean of the job's machines."""
-        drawn = stream(seed, Purpose.STANDBY_LIVES)
-        mean_s = mean_machine_life_s(self.scenario, self.failures)
-        while True:
-            yield float(drawn.exponential(mean_s))
+        hindered = disturbances(scenario, self.failures, durations, times, seed)
+        return Job(
+            work, self.hardware, self.saving, self.rules, durations, self.failures, seed, hindered
+        )
 
 
 def undisturbed_step_s(
@@ -245,12 +230,6 @@ def _mean_slowest(groups: int, jitter: float) -> float:
     return 1.0 + jitter * float(largest_of_normals([groups], least)[0])
 
 
-def awaits_repairs(scenario: Scenario) -> bool:
-    """Return whether a failed machine has no replacement, so that the job waits for its repair."""
-    has_others = standbys_of(scenario) or free_machines_of(scenario) != 0
-    return scenario.recovery.price("hardware") == "repaired" or not has_others
-
-
 def restart_with_repairs_s(
     scenario: Scenario, durations: Durations, failures: FailureModel, needed: Recovery = RESTART
 ) -> float:
@@ -258,7 +237,7 @@ def restart_with_repairs_s(
     if not (needed.replaces_hardware and awaits_repairs(scenario)):
         return durations.restart_s(needed)
     alone_s = durations.restart_s(replace(needed, replaces_hardware=False))
-    return alone_s + mean_repair_s(scenario, failures)
+    return alone_s + breakage_of(scenario, failures).mean_repair_s
 
 
 def restart_of(scenario: Scenario) -> Recovery:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
-from faultline.experiments.job.durations import free_machines_of
 from faultline.experiments.job.failure_model import job_layout, stated_mtbf_s
+from faultline.experiments.job.hardware import free_machines_of
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.placement import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob

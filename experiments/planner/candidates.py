@@ -11,7 +11,7 @@ from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.job.durations import standbys_of
+from faultline.experiments.job.hardware import standbys_of
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.platforms.errors import PlatformError

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from faultline.experiments.analysis.quantities import duration_text
-from faultline.experiments.job.durations import free_machines_of
-from faultline.experiments.job.failure_model import mean_repair_s
-from faultline.experiments.job.resolved_job import ResolvedJob, awaits_repairs
+from faultline.experiments.job.hardware import awaits_repairs, breakage_of, free_machines_of
+from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.record import Record
 from faultline.simulator.accounting.badput import CAUSES, MEANINGS, USEFUL
@@ -21,7 +20,7 @@ def ending_of(record: Record, task: Point) -> str:
     gave_up = record["time_s"] < (resolved.scenario.job.time_limit_s or 0.0) * (1.0 - 1e-9)
     waiting = (record["restart_s"] + record["reconfigure_s"]) / max(record["time_s"], 1e-9)
     if waiting > _STUCK and _waits_for_repairs(resolved):
-        repair = duration_text(mean_repair_s(resolved.scenario, resolved.failures))
+        repair = duration_text(breakage_of(resolved.scenario, resolved.failures).mean_repair_s)
         return f"no replica is left while machines are repaired for {repair}"
     if gave_up:
         limit = resolved.scenario.job.give_up_after_restarts

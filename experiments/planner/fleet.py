@@ -18,12 +18,8 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.job.durations import gpus_per_machine, standbys_of
-from faultline.experiments.job.failure_model import (
-    failure_model,
-    mean_repair_s,
-    mean_under_repair,
-)
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.hardware import breakage_of, gpus_per_machine, standbys_of
 from faultline.experiments.planner.answer import FIRST_WORLDS, Effort, answer_plan
 from faultline.experiments.planner.choice_texts import choice_data, pair_name
 from faultline.experiments.planner.simulation import run_points, simulated_steps
@@ -151,9 +147,8 @@ def split_fleet(
     # Failures of a trace happen when they happened, whatever the number of groups.
     every_s = None if whole.scenario.failures.model == "trace" else whole.mtbf_s
     failures = failure_model(whole.scenario)
-    repair_s = mean_repair_s(whole.scenario, failures)
-    under_repair = mean_under_repair(whole.scenario, failures)
-    enough = int(poisson.ppf(_ENOUGH, under_repair))
+    broken = breakage_of(whole.scenario, failures)
+    enough = int(poisson.ppf(_ENOUGH, broken.under_repair))
     sizes = splits_of(machines, per_machine, job.gpus_of_group, 2 * enough)
     situations = [at(groups, standbys, every_s) for groups, standbys in sizes]
     planned = next(
@@ -171,7 +166,8 @@ def split_fleet(
         Split(standbys, groups, tuple(sorted(found, key=lambda one: -one.share.mean)))
         for (groups, standbys), found in zip(sizes, outcomes, strict=True)
     ]
-    return Fleet(machines, machines * per_machine, under_repair, repair_s, tuple(splits))
+    gpus, repair_s = machines * per_machine, broken.mean_repair_s
+    return Fleet(machines, gpus, broken.under_repair, repair_s, tuple(splits))
 
 
 def _standby_settings(standbys: int) -> list[str]:

@@ -15,19 +15,21 @@ from faultline.experiments.config.scenario_file import ScenarioSource, read_sour
 from faultline.experiments.job.choices import Choice, choices_at
 from faultline.experiments.job.durations import (
     durations_of,
-    gpus_per_machine,
-    paid_gpus,
     recovery_prices,
-    standbys_of,
 )
 from faultline.experiments.job.failure_model import (
     failure_model,
-    mean_repair_s,
     stated_mtbf_s,
+)
+from faultline.experiments.job.hardware import (
+    breakage_of,
+    gpus_per_machine,
+    machines_text,
+    paid_gpus,
+    standbys_of,
 )
 from faultline.experiments.job.platform_files import gpus_on_platform, platform_size_text
 from faultline.experiments.job.protected import Protected
-from faultline.experiments.job.replacements import machines_text
 from faultline.experiments.job.resolved_job import restart_with_repairs_s, undisturbed_step_s
 from faultline.experiments.job.resolving import open_job
 from faultline.experiments.job.step_times import (
@@ -78,7 +80,7 @@ class Situation:
     @property
     def repair_s(self) -> float:
         """Mean time to repair a failed machine, in seconds."""
-        return mean_repair_s(self.scenario, failure_model(self.scenario))
+        return breakage_of(self.scenario, failure_model(self.scenario)).mean_repair_s
 
     @property
     def ideal_step_s(self) -> float:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.distribution import own_version
-from faultline.experiments.job.durations import paid_gpus
+from faultline.experiments.job.hardware import machines_text, paid_gpus
 from faultline.experiments.job.platform_files import gpu_of
-from faultline.experiments.job.replacements import machines_text
 from faultline.experiments.job.workload import model_flop_utilisation
 from faultline.simulator.accounting.badput import BADPUT_TYPES, BESIDE_STEPS, CAUSES, MEANINGS
 from faultline.strategies.theory.ettr import expected_ettr

@@ -9,7 +9,7 @@ from math import inf
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hardware.reserve import is_over
 from faultline.simulator.job.job import Rules
-from faultline.simulator.job.work import Work
+from faultline.simulator.job.work import Hardware
 from faultline.strategies.interface.recovery import Recovery
 from faultline.strategies.interface.scheme import Hit, Strategy
 
@@ -29,13 +29,13 @@ class HitList:
         When the next repaired component returns, in seconds; infinite if it waits for a restart.
     """
 
-    def __init__(self, strategy: Strategy, work: Work, rules: Rules) -> None:
+    def __init__(self, strategy: Strategy, hardware: Hardware, rules: Rules) -> None:
         self.tracks_components = strategy.tracks_components
         self.outlive_restarts = strategy.tracks_components and not strategy.restart_replaces
         self.next_repair_s = inf
         self._strategy, self._rules = strategy, rules
-        self._layout = work.layout
-        self._repair_s, self._standby_s = work.repair_s, work.standby_s
+        self._layout = hardware.layout
+        self._repair_s, self._standby_s = hardware.repair_s, hardware.standby_s
         self._under_repair: list[tuple[float, Hit]] = []
         # Groups of which the hit by a failure is recorded, for failures since the last restart.
         self._recorded: dict[Failure, set[int]] = {}
@@ -144,8 +144,6 @@ class HitList:
     def _hit_of(self, group: int, failure: Failure) -> Hit:
         """Return the part of a group that a failure has broken, by the numbers of its GPUs."""
         layout = self._layout
-        if layout is None:
-            return Hit(group, 0, 0, 1)
         gpus, first = layout.gpus_of(failure.level, failure.number), group * layout.gpus_per_group
         return Hit(
             group,

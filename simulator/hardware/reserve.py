@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush, nsmallest
-from itertools import islice
+from itertools import islice, repeat
 from math import inf
+
+from faultline.simulator.failures.random_streams import Purpose, stream
 
 _ROUNDING = 1e-12
 
@@ -17,6 +19,14 @@ def is_over(end_s: float, now_s: float) -> bool:
     orders, so their sums differ in the last digits.
     """
     return end_s <= now_s * (1.0 + _ROUNDING)
+
+
+def exponential_lives_s(mean_s: float, seed: int) -> Iterator[float] | None:
+    """Return a run's lifetimes of machines that stand by, in seconds; None if they never end."""
+    if mean_s == inf:
+        return None
+    drawn = stream(seed, Purpose.STANDBY_LIVES)
+    return (float(drawn.exponential(mean_s)) for _ in repeat(None))
 
 
 class Reserve:

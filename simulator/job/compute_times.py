@@ -15,6 +15,9 @@ from faultline.simulator.job.timer import Timer
 from numpy.typing import NDArray
 from scipy.special import cython_special, ndtri_exp, xlogy
 
+LEAST_COMPUTE_FACTOR = 0.1
+"""Least factor on a compute time, as in the simulator of SPARe (arXiv 2603.00357)."""
+
 _BLOCK = 1024
 # Normal variates beyond this many standard deviations are cut: their probability is 1e-19.
 NEVER_SIGMAS = 9.0
@@ -25,7 +28,9 @@ _ndtri_exp_of_one = cython_special.ndtri_exp
 
 
 class ComputeTimes:
-    """Draws compute times: `stacks` factors N(1, jitter^2), none below a minimum, times a unit.
+    """Draws compute times: `stacks` factors N(1, jitter^2), times a unit.
+
+    No factor is below `LEAST_COMPUTE_FACTOR`.
 
     The largest of n independent standard normal variates is below x with probability Phi(x)^n. So a
     single uniform number u gives it: the x at which log Phi(x) = log(u) / n. A shard type takes
@@ -39,12 +44,11 @@ class ComputeTimes:
         Number of times drawn so far; without jitter there is nothing to draw.
     """
 
-    def __init__(self, unit_s: float, jitter: float, minimum_factor: float, seed: int) -> None:
+    def __init__(self, unit_s: float, jitter: float, seed: int) -> None:
         self._unit_s = unit_s
         self._jitter = jitter
-        self._minimum = minimum_factor
         # No variate reaches a minimum that is this far below 1.
-        self._closed_form = jitter * NEVER_SIGMAS < 1.0 - minimum_factor
+        self._closed_form = jitter * NEVER_SIGMAS < 1.0 - LEAST_COMPUTE_FACTOR
         self.draws_ahead = jitter == 0.0 or self._closed_form
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
         self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
@@ -70,7 +74,7 @@ class ComputeTimes:
             normal = (self._normal_block or self._more_normals()).pop()
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * normal)
         factors = 1.0 + self._jitter * self._normals.standard_normal(stacks)
-        return self._unit_s * float(factors.clip(min=self._minimum).sum())
+        return self._unit_s * float(factors.clip(min=LEAST_COMPUTE_FACTOR).sum())
 
     def slowest_s(self, groups: int, stacks: int) -> float:
         """Draw the time of the slowest of some groups."""
@@ -85,7 +89,7 @@ class ComputeTimes:
             largest = min(largest, NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
-        return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
+        return self._unit_s * float(factors.clip(min=LEAST_COMPUTE_FACTOR).sum(axis=1).max())
 
     def slowest_ahead_s(self, groups: int, stacks: int, wanted: float) -> NDArray[np.float64]:
         """Return the next draws of `slowest_s`, in seconds, without drawing them.
@@ -140,7 +144,7 @@ class SimulatedFactors:
         work = timer.work
         if not work.simulates_steps or not work.compute_jitter:
             return None
-        return cls(timer, ComputeTimes(1.0, work.compute_jitter, work.minimum_factor, seed))
+        return cls(timer, ComputeTimes(1.0, work.compute_jitter, seed))
 
     def draw(self, phase: Compute) -> Compute:
         """Return the next phase at the pace of its slowest member."""

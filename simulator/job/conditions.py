@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from faultline.simulator.failures.failure import NETWORK, Failure, Kind
 from faultline.simulator.failures.mix import Cause, stream_index
 from faultline.simulator.failures.random_streams import Purpose, stream
+from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.job.effects import Effect, Effects
 from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep
 
@@ -122,12 +123,18 @@ def slowdown_of(
 
 @dataclass(frozen=True, slots=True)
 class Disturbances:
-    """The failures of a run that stop no group."""
+    """The failures of a run that stop no group, and what the job does about them."""
 
-    # Yields them in the order of time, from the start of the run; independent of the job.
-    begin: Callable[[], Iterator[Failure]]
-    effects: Effects  # Effects of components on a step.
+    # Yields them in the order of time, from the start of the run; independent of the job. None
+    # without any.
+    begin: Callable[[], Iterator[Failure]] | None = field(default=None, compare=False)
+    effects: Effects | None = None  # Effects of components on a step; needed if there are any.
     causes: tuple[str, ...] = ()  # Causes that are counted.
+    reactions: Reactions = field(default_factory=Reactions)
+    slow_response: SlowResponse | None = None  # Mitigation of stragglers; None without any.
+
+
+NO_DISTURBANCES = Disturbances()
 
 
 class Conditions:
@@ -149,16 +156,16 @@ class Conditions:
         When the next change is due, in seconds; minus infinity until `happened` returns the last.
     """
 
-    def __init__(self, disturbances: Disturbances | None) -> None:
-        self._failures = disturbances.begin() if disturbances else iter(())
-        self.effects = disturbances.effects if disturbances else None
+    def __init__(self, disturbances: Disturbances) -> None:
+        self._failures = disturbances.begin() if disturbances.begin else iter(())
+        self.effects = disturbances.effects
         self._next = next(self._failures, None)
         self._ends: list[tuple[float, int, Failure]] = []
         self._begun: list[Failure] = []
         self._ended: list[Failure] = []
         self._begun_count = 0
         self.slow: SlowParts = ()
-        self.counts = dict.fromkeys(disturbances.causes if disturbances else (), 0)
+        self.counts = dict.fromkeys(disturbances.causes, 0)
         self.parts_down: tuple[str, ...] = ()
         self.storage_back_s = -inf
         self.next_change_s = self._next.time_s if self._next else inf

@@ -12,6 +12,7 @@ from faultline.strategies.interface.recovery import RESTART, Recovery
 
 if TYPE_CHECKING:
     from faultline.simulator.job.background import WriteBesideSteps
+    from faultline.simulator.pattern.placed_step import PlacedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,10 @@ class StepTime:
 
 class StepTimes(Protocol):
     """Measured times of steps, by members, shares and conditions."""
+
+    @property
+    def step(self) -> PlacedStep | None:
+        """The step of all groups if steps are simulated; None if only their messages are."""
 
     @property
     def depends_on_members(self) -> bool:

@@ -46,7 +46,6 @@ class Effects:
     layout: JobLayout  # Components that GPUs share.
     stages: int = 1  # Stages of a group.
     times: StepTimes | None = None  # Times of steps whose messages are simulated; None without.
-    step: PlacedStep | None = None  # The step of all groups, if steps are simulated.
     # Returns the links of a network component; if it is down, the parts that are lost with it and
     # can be routed around. Needed for simulated messages.
     parts_of: Callable[[Failure], tuple[str, ...]] | None = None
@@ -88,7 +87,7 @@ class Effects:
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
     ) -> float:
         """Return how many times as long a group with several slow components computes."""
-        if self.step is None or self.times is None:
+        if self.times is None or self.times.step is None:
             return max(failure.factor for failure in failures)
         assert self.parts_of is not None
         levels = {failure.level for failure in failures}
@@ -117,34 +116,41 @@ class Effects:
         A network component is placed only where it carries no messages of the collective.
         """
         layout, groups = self.layout, range(group, group + 1)
-        if self.step is None:
+        step = self._step
+        if step is None:
             # Transfers between stages are hidden.
             hides = failure.level in TO_THE_NETWORK and self.stages > 1
             return () if hides else (failure._replace(groups=groups),)
         first, size = group * layout.gpus_per_group, layout.gpus_per_component(failure.level)
-        gpus = (first + stage * self.step.pattern.tensor for stage in range(self.stages))
+        gpus = (first + stage * step.pattern.tensor for stage in range(self.stages))
         numbers = dict.fromkeys(gpu // size for gpu in gpus)
         return [failure._replace(number=number, groups=groups) for number in numbers]
 
     @property
+    def _step(self) -> PlacedStep | None:
+        return None if self.times is None else self.times.step
+
+    @property
     def _groups_are_alike(self) -> bool:
         """Whether one group of simulated steps represents the others."""
-        return not (self.step is None or self.times is None or self.times.depends_on_members)
+        times = self.times
+        return times is not None and times.step is not None and not times.depends_on_members
 
     def _slow_ranks(self, failure: Failure) -> tuple[tuple[Rank, float], ...]:
         """Return the ranks that a component slows; none if ranks are folded or not simulated."""
-        if self.step is None or not self.step.keeps_ranks_apart:
+        step = self._step
+        if step is None or not step.keeps_ranks_apart:
             return ()
         gpus = self.layout.gpus_of(failure.level, failure.number)
-        return tuple((self.step.rank_on(gpu), failure.factor) for gpu in gpus)
+        return tuple((step.rank_on(gpu), failure.factor) for gpu in gpus)
 
     def _stages_on(self, failure: Failure, group: int) -> set[int]:
         """Return the stages of a group that have GPUs on a component."""
-        assert self.step is not None
+        assert self._step is not None
         broken = self.layout.gpus_of(failure.level, failure.number)
         of_group = self.layout.gpus_of("group", group)
         common = range(max(broken[0], of_group[0]), min(broken[-1], of_group[-1]) + 1)
-        return {self.step.rank_on(gpu).stage for gpu in common}
+        return {self._step.rank_on(gpu).stage for gpu in common}
 
 
 def is_down(failure: Failure) -> bool:

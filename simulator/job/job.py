@@ -1,4 +1,4 @@
-"""A training job for the simulator: its work, and the rules by which it fails."""
+"""A training job for the simulator: its values, and the rules by which it fails."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Literal
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import Failure, Transient, stops_machine
 from faultline.simulator.failures.models import FailureModel
+from faultline.simulator.job.conditions import NO_DISTURBANCES, Disturbances
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.job.timer import Timer
-from faultline.simulator.job.work import Work
+from faultline.simulator.job.work import Hardware, Saving, Work
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]
@@ -67,12 +68,15 @@ class Job:
     """Everything that an engine needs for a run, except the scheme."""
 
     work: Work
+    hardware: Hardware
+    saving: Saving
     rules: Rules
     durations: Durations
     failures: FailureModel
     seed: int
+    disturbances: Disturbances = NO_DISTURBANCES
 
     @property
     def timer(self) -> Timer:
         """How long each part of the job takes."""
-        return Timer(self.work, self.durations)
+        return Timer(self.work, self.durations, self.disturbances)

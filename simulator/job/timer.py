@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
+from faultline.simulator.job.conditions import (
+    NO_DISTURBANCES,
+    UNDISTURBED,
+    Disturbances,
+    Slowdown,
+)
 from faultline.simulator.job.durations import Durations, StepTimes
 from faultline.simulator.job.phases import AllReduce, Compute
 from faultline.simulator.job.work import Work
@@ -24,6 +29,7 @@ class Timer:
 
     work: Work
     durations: Durations
+    disturbances: Disturbances = NO_DISTURBANCES
 
     def stack_s(self, phase: Compute, slow: Slowdown = UNDISTURBED) -> float:
         """Return how long a phase computes per stack, in seconds.
@@ -83,10 +89,10 @@ class Timer:
         work = self.work
         # Links that do not slow the passes of an undisturbed step may slow those of another.
         is_slow = slow.compute or slow.step.links
-        if not is_slow or work.disturbances is None or not work.simulates_steps:
+        if not is_slow or self.disturbances.effects is None or not work.simulates_steps:
             return slow
         if phase.factor != 1.0 or phase.stack_size > 1:
-            slow = slow.at(phase.factor, work.disturbances.effects, phase.stack_size)
+            slow = slow.at(phase.factor, self.disturbances.effects, phase.stack_size)
         if not (phase.pipelines or work.gradients_hide) or not self._is_simulated(slow):
             # Groups share no link, and the time of each is known.
             return slow
@@ -105,12 +111,27 @@ class Timer:
             return phase.stack_s
         if not (work.step_times.depends_on_members or phase.parts_down or phase.pipelines):
             return phase.stack_s
-        finishing = work.finishing_groups(phase, lacking)
+        finishing = phase.finishing_groups(lacking)
         shares = StepShares(phase.members, phase.pipelines).of(finishing)
         rest = phase._replace(members=shares.members, pipelines=shares.pipelines)
         if phase.patch is not None:
             rest = rest._replace(patch=dict.fromkeys(rest.members, 1))
         return self.stack_s(rest)
+
+    def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
+        """Return how many stacks of a patch the GPUs of each group compute.
+
+        A group is busy for as long as the longest pipeline that lists its nodes.
+        """
+        if not (self.work.simulates_steps and phase.pipelines):
+            return patch
+        computing = StepShares(phase.members, phase.pipelines).computing(patch)
+        stacks = {group: patch.get(group, 1) for group in computing}
+        busy = dict(stacks)
+        for one in phase.pipelines:
+            for group in {stage.group for stage in one.stages} if one.group in stacks else ():
+                busy[group] = max(busy.get(group, 0), stacks[one.group])
+        return busy
 
     def exchange_s(self, phase: Compute | AllReduce) -> float:
         """Return the time of an all-reduce of the members of a phase, in seconds."""

@@ -61,7 +61,7 @@ class Interruptions:
         if not any(group in members for group in failure.groups):
             return
         if failure.kind == "flap":
-            fails = failure.lasts_s >= state.work.reactions.retry_s
+            fails = failure.lasts_s >= state.reactions.retry_s
             outcome = yield Stall(members, failure.lasts_s)
             state.spend("detection" if fails else "degraded", outcome)
         elif failure.kind == "hang":
@@ -75,7 +75,7 @@ class Interruptions:
 
     def _end(self, failure: Failure) -> Generator[Phase, Outcome, None]:
         """React to corruption that is found, or to the start of maintenance."""
-        state, restarter, reactions = self._state, self._restarter, self._state.work.reactions
+        state, restarter, reactions = self._state, self._restarter, self._state.reactions
         if failure.kind == "corrupt" and failure in restarter.clean:
             yield from restarter.restart(restarter.clean[failure])
         elif failure.kind == "planned" and reactions.planned == "migrate":
@@ -92,7 +92,7 @@ class Interruptions:
         state = self._state
         yield from self._lose_a_step()
         state.spend("detection", (yield Stall(state.members, timeout_s)))
-        if state.work.reactions.hang == "restart":
+        if state.reactions.hang == "restart":
             yield from self._restarter.restart_unbroken()
 
     def _lose_a_step(self) -> Generator[Phase, Outcome, None]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.hardware.reserve import Reserve, is_over
+from faultline.simulator.hardware.reserve import Reserve, exponential_lives_s, is_over
 from faultline.simulator.job.phases import Outcome, Phase, Stall
 from faultline.simulator.loop.state import TrainingState
 from faultline.strategies.interface.recovery import Recovery
@@ -51,17 +51,17 @@ class Machines:
     clocks: FailureClocks
 
     def __init__(self, state: TrainingState) -> None:
-        work, rules = state.work, state.rules
-        self._state = state
-        lives = work.standby_lives
-        self._standbys = Reserve(work.standbys, work.standby_repair_s, lives() if lives else None)
-        free = work.free_machines
-        self._free = None if free is None else Reserve(free, work.repair_s)
+        hardware, rules = state.hardware, state.rules
+        self._state, self._hardware = state, hardware
+        lives_s = exponential_lives_s(hardware.standby_life_s, state.seed)
+        self._standbys = Reserve(hardware.standbys, hardware.standby_repair_s, lives_s)
+        free = hardware.free_machines
+        self._free = None if free is None else Reserve(free, hardware.repair_s)
         # For each vacant place, when its failed machine is repaired.
         self._vacant: dict[int, float] = {}
         # For each dropped group, from when on it returns if its places are filled.
         self._dropped: dict[int, float] = {}
-        self._spare_groups_ready_s = [0.0] * work.spare_groups
+        self._spare_groups_ready_s = [0.0] * hardware.spare_groups
         # Places that the last failures have vacated, and when these were noticed.
         self._newly_vacant: list[int] = []
         self._noticed_s = 0.0
@@ -73,17 +73,16 @@ class Machines:
         self._were_waited_for = False
         self._starts_in_place = rules.transient == "in-place"
         self._processes_failed = False
-        self.is_counted = work.standbys > 0 or free is not None
+        self.is_counted = hardware.standbys > 0 or free is not None
         self._tracks_components = state.hits.tracks_components
         self.identifies_failures = (
             self._tracks_components or state.readmits or self._starts_in_place or self.is_counted
         )
-        self._sends_standbys = work.standbys > 0 and (self._tracks_components or state.readmits)
+        self._sends_standbys = hardware.standbys > 0 and (self._tracks_components or state.readmits)
 
     def count(self, now_s: float) -> MachineCount:
         """Return how many machines are where, for jobs whose free machines are counted."""
-        layout, work = self._state.work.layout, self._state.work
-        places = work.groups if layout is None else layout.components("host")
+        places = self._hardware.layout.components("host")
         standing_by = self._standbys.ready(now_s)
         free, of_free = (0, 0) if self._free is None else (self._free.ready(now_s), len(self._free))
         in_repair = len(self._standbys) + of_free - standing_by - free + len(self._vacant)
@@ -91,7 +90,7 @@ class Machines:
 
     def repair_s(self, failure: Failure) -> float:
         """Return the seconds to repair a machine that a failure has stopped."""
-        return self._state.work.repair_s if failure.repair_s is None else failure.repair_s
+        return self._hardware.repair_s if failure.repair_s is None else failure.repair_s
 
     def lose(self, struck: Iterable[Failure], *, at_once: bool = False) -> dict[Failure, list[int]]:
         """Vacate the places of the machines that failures stop; return the places by failure.
@@ -118,8 +117,7 @@ class Machines:
         return lost
 
     def _places_of(self, failure: Failure) -> range:
-        layout = self._state.work.layout
-        return failure.groups if layout is None else layout.hosts_of(failure)
+        return self._hardware.layout.hosts_of(failure)
 
     def count_lost(self, missing: Mapping[int, Failure]) -> set[int]:
         """Take the failure of each missing group; return the groups that are complete at once.
@@ -127,7 +125,7 @@ class Machines:
         Standbys replace all machines of a failure, or none. The machines of failures in a wait for
         machines were replaced in that wait.
         """
-        work, now_s = self._state.work, self._state.progress.now_s
+        hardware, now_s = self._hardware, self._state.progress.now_s
         lost, replaced = self.lose(missing.values()), set[Failure]()
         self._noticed = {*missing.values()}
         self._newly_vacant = []
@@ -136,7 +134,7 @@ class Machines:
             if failure in self._counted_ahead:
                 replaced.add(failure)
             elif self._sends_standbys and places and self._standbys.ready(now_s) >= len(places):
-                self._fill_from(self._standbys, places, now_s, work.replenish_s)
+                self._fill_from(self._standbys, places, now_s, hardware.replenish_s)
                 replaced.add(failure)
             else:
                 self._newly_vacant += places
@@ -171,13 +169,13 @@ class Machines:
 
         Standbys have taken the places of the groups `replaced`.
         """
-        work = self._state.work
+        hardware = self._hardware
         # The recovery may have filled places.
         for place in self._vacant.keys() & self._newly_vacant:
             self._vacant[place] += diagnosed_s - self._noticed_s
         self._newly_vacant = []
         for group in dropped:
-            standby_s = work.standby_s if group in replaced else 0.0
+            standby_s = hardware.standby_s if group in replaced else 0.0
             self._dropped[group] = diagnosed_s + standby_s
             self._replace(group, diagnosed_s)
 
@@ -204,20 +202,18 @@ class Machines:
 
     def _vacant_places(self, group: int) -> list[int]:
         """Return the vacant places of a group; failures of others may have vacated some later."""
-        layout = self._state.work.layout
-        places = range(group, group + 1) if layout is None else layout.hosts_of_group(group)
-        return [at for at in places if at in self._vacant]
+        return [at for at in self._hardware.layout.hosts_of_group(group) if at in self._vacant]
 
     def _reserves(self) -> Iterator[tuple[Reserve, float, float | None]]:
         """Yield the reserves for dropped groups, each with the seconds until its machines run.
 
         The last value is when used machines are replaced, if not by the failed ones.
         """
-        work = self._state.work
+        hardware = self._hardware
         if self._sends_standbys:
-            yield self._standbys, work.standby_s, work.replenish_s
+            yield self._standbys, hardware.standby_s, hardware.replenish_s
         if self._free is not None:
-            yield self._free, work.replacement_s, None
+            yield self._free, hardware.replacement_s, None
 
     def _replace(self, group: int, now_s: float) -> None:
         """Fill the vacant places of a dropped group, unless its own machines are ready sooner."""
@@ -231,7 +227,7 @@ class Machines:
                 self._dropped[group] = now_s + starts_s
                 return
         if self._free is None:
-            other_s = now_s + self._state.work.replacement_s
+            other_s = now_s + self._hardware.replacement_s
             for place in places:
                 self._vacant[place] = min(self._vacant[place], other_s)
 
@@ -313,7 +309,7 @@ class Machines:
         state, begun_s = self._state, self._state.progress.now_s
         self.return_repaired(begun_s)
         was_waited_for = self._were_waited_for and not self._vacant
-        self._fill_from(self._standbys, [*self._vacant], begun_s, state.work.replenish_s)
+        self._fill_from(self._standbys, [*self._vacant], begun_s, self._hardware.replenish_s)
         state.progress.standby_failures = self._standbys.failures
         self._were_waited_for = False
         if not (self._vacant or was_waited_for):
@@ -337,7 +333,7 @@ class Machines:
                 failures += self.lose_unnoticed(up, now_s)
             ready_s = max(ready_s, now_s)
             self.return_repaired(ready_s)
-            self._fill_from(self._standbys, [*self._vacant], ready_s, state.work.replenish_s)
+            self._fill_from(self._standbys, [*self._vacant], ready_s, self._hardware.replenish_s)
             self._fill_from(free, [*self._vacant], ready_s)
         if was_waited_for:
             needed = replace(needed, replaces_hardware=False, lacks_standbys=False)

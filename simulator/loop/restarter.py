@@ -60,7 +60,7 @@ class Restarter:
         state = self._state
         if recovery and recovery.replaces_hardware:
             recovery = yield from self._machines.fill_places(recovery, "reconfigure", state.members)
-            recovery = recovery if state.work.standbys else recovery.without_standbys()
+            recovery = recovery if state.hardware.standbys else recovery.without_standbys()
         members, begun_s = state.members, state.progress.now_s
         outcome = yield Reconfigure(members, dropped, carried_on, recovery)
         state.spend("reconfigure", outcome)

@@ -127,7 +127,7 @@ class Saver:
                 if slot.tier.stall_s > 0.0:
                     stall = Stall(state.members, slot.tier.stall_s)
                     state.spend("checkpoint", (yield stall))
-                times, write = state.work.writes.get(slot.tier.name), None
+                times, write = state.saving.writes.get(slot.tier.name), None
                 if times is not None:
                     writer = state.members[0] if slot.is_on_storage else None
                     write = Write(times, writer)

@@ -66,7 +66,9 @@ class TrainingState:
         records_steps: bool = True,
     ) -> None:
         work, rules = job.work, job.rules
-        self.work, self.rules, self.strategy = work, rules, strategy
+        self.work, self.hardware, self.saving = work, job.hardware, job.saving
+        self.rules, self.seed, self.strategy = rules, job.seed, strategy
+        self.reactions = job.disturbances.reactions
         self._timer = job.timer
         self.contract = Contract(strategy, work.groups)
         self.progress = Progress()
@@ -80,15 +82,15 @@ class TrainingState:
         self.disturbed = False
         self.due_step, self.due_s = 0.0, 0.0
         self.optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
-        self.memory = Memory(work, self.optimizer)
-        self.hits = HitList(strategy, work, rules)
-        self.conditions = Conditions(work.disturbances)
+        self.memory = Memory(job.saving, job.hardware.layout, self.optimizer)
+        self.hits = HitList(strategy, job.hardware, rules)
+        self.conditions = Conditions(job.disturbances)
         self.progress.disturbances = self.conditions.counts
-        self.response = Response(work, self.conditions)
+        self.response = Response(job.disturbances, job.hardware.layout, self.conditions)
         self.progress.remedies = self.response.taken
         # These never change during a run. They skip the work of features that are not in use.
         self.readmits = rules.rejoin == "at-checkpoint"
-        self.policy = work.checkpoint_policy
+        self.policy = job.saving.policy
         self.limit_s = inf if work.time_limit_s is None else work.time_limit_s
         self._enough = work.steps - _ROUNDING
         self.step = StepPhases(self.plan, self._timer)

@@ -51,7 +51,7 @@ class StepCosts:
         self, plan: StepPlan, timer: Timer, stated: Compute, all_reduce: AllReduce
     ) -> None:
         work = timer.work
-        least_s, twice = stated.least_stack_s, work.reactions.validation_share
+        least_s, twice = stated.least_stack_s, timer.disturbances.reactions.validation_share
         once = self.stack_s = stack_s = max(timer.stack_s(stated), least_s)
         if twice:
             once = max(timer.stack_s(stated._replace(factor=1.0)), least_s)
@@ -115,7 +115,7 @@ class StepPhases:
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
         work = timer.work
-        self.slow, twice = slow, work.reactions.validation_share
+        self.slow, twice = slow, timer.disturbances.reactions.validation_share
         amount, ways = (members, stacks, size, None), (pipelines, 0.0, 1 + twice, plan.pace)
         shared, stated = (plan.all_but_members, parts_down, slow), None
         if before is None or slow.compute or shared != before._shared:

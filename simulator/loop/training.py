@@ -58,6 +58,7 @@ class Training:
         self.interruptions = Interruptions(self.state, self.saver, self.machines, self.restarter)
         self.work, self.strategy, self.progress = job.work, strategy, self.state.progress
         self._timer = job.timer
+        self._is_disturbed = job.disturbances.begin is not None
         self._most_restarts = job.work.give_up_after_restarts
 
     def loop(self, clocks: FailureClocks) -> TrainingLoop:
@@ -66,7 +67,7 @@ class Training:
         state, strategy, hits = self.state, self.strategy, self.state.hits
         progress, seconds = self.progress, state.seconds
         holds_last_step = state.memory.holds_last_step
-        meets_conditions = self.work.disturbances is not None
+        meets_conditions = self._is_disturbed
         simulates_steps = self.work.simulates_steps
         while not state.is_done() and state.goes_on():
             if hits.next_repair_s <= progress.now_s:

@@ -54,16 +54,15 @@ class ReplayEngine(Engine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        work = job.work
         self._down: set[int] = set()
         self._dropped: set[int] = set()
         self._upcoming: list[tuple[float, int]] = []
-        self._watch(range(work.groups))
+        self._watch(range(job.work.groups))
         self._busy_until_s: dict[int, float] = {}
         self._timed_phase: AllReduce | None = None
         self._timed_s = 0.0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
-        self._pace = ComputeTimes(1.0, self._jitter, work.minimum_factor, job.seed)
+        self._pace = ComputeTimes(1.0, self._jitter, job.seed)
         self._quiet = QuietExecution(
             self._pace, self._factors, fails_in_all_reduce=self._fails_in_all_reduce
         )
@@ -126,12 +125,12 @@ class ReplayEngine(Engine):
             end_s, timed = self._compute_at_risk(phase, latest_s)
         finishing: tuple[int, ...] | None = None
         if self._simulates_steps and down:
-            work, lacking = self._job.work, down.union(timed)
+            lacking = down.union(timed)
             stack_s = self._timer.finishing_stack_s(phase, lacking)
             if pipelines:
                 # Other groups may compute all stages of a group that is down, and pipelines of
                 # groups that are up may need its nodes.
-                finishing = work.finishing_groups(phase, lacking)
+                finishing = phase.finishing_groups(lacking)
         if patch is None:
             computing -= len(timed)
             if computing > 0 and finishing != ():
@@ -166,7 +165,7 @@ class ReplayEngine(Engine):
         busy, self._busy_until_s = self._busy_until_s, {}
         _, most, _, patch, stack_s, _, slowdown, _, _, _, _ = phase
         down, slow, own_s = self._down, slowdown.compute, self._pace.own_s
-        occupied = None if patch is None else self._job.work.occupied(phase, patch)
+        occupied = None if patch is None else self._timer.occupied(phase, patch)
         late_or_slow = {**busy, **slow}
         timed: dict[int, int] = {}
         unharmed: list[tuple[float, int]] = []

@@ -66,7 +66,7 @@ class SimgridEngine(Engine):
         self._platform = platform
         self._orders = RankOrders(job, traffic, self._jitter)
         self._simulated_steps = (
-            SimulatedSteps(traffic.step, platform, job.work.layout) if traffic.step else None
+            SimulatedSteps(traffic.step, platform, job.hardware.layout) if traffic.step else None
         )
         steps = self._simulated_steps
         self.failure_injector = FailureInjector(
@@ -117,11 +117,11 @@ class SimgridEngine(Engine):
         return Outcome(self.now_s)
 
     def _compute(self, phase: Compute) -> Outcome:
-        work, steps = self._job.work, self._simulated_steps
+        steps = self._simulated_steps
         began_s, down = self.now_s, self.failure_injector.down
         stacks: Mapping[int, int] = dict.fromkeys(phase.members, phase.stacks)
         if phase.patch is not None:
-            stacks = work.occupied(phase, phase.patch)
+            stacks = self._timer.occupied(phase, phase.patch)
         waits = 0.0 < phase.stack_s <= phase.least_stack_s
         self._gradients_follow = phase.has_whole_passes and not waits
         passes = _Passes()

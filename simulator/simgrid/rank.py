@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import simgrid
 from faultline.simulator.failures.random_streams import Purpose, stream
+from faultline.simulator.job.compute_times import LEAST_COMPUTE_FACTOR
 
 Message = TypeVar("Message")
 
@@ -102,16 +103,16 @@ News = Report | Ready | Failed | Reduced
 class Pace:
     """The compute times of one rank: one factor N(1, jitter^2) per stack, none below a minimum."""
 
-    def __init__(self, group: int, jitter: float, minimum_factor: float, seed: int) -> None:
+    def __init__(self, group: int, jitter: float, seed: int) -> None:
         self._jitter = jitter
-        self._minimum = minimum_factor
         self._normals = stream(seed, Purpose.RANK_COMPUTE_JITTER, group)
 
     def factor(self) -> float:
         """Draw the factor of the next stack."""
         if self._jitter == 0.0:
             return 1.0
-        return max(self._minimum, 1.0 + self._jitter * float(self._normals.standard_normal()))
+        factor = 1.0 + self._jitter * float(self._normals.standard_normal())
+        return max(LEAST_COMPUTE_FACTOR, factor)
 
 
 @dataclass(slots=True)

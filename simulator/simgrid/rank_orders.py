@@ -38,12 +38,9 @@ class RankOrders:
     """
 
     def __init__(self, job: Job, traffic: Traffic, jitter: float) -> None:
-        work = job.work
         self.news: Channel[News] = Channel()
         self._traffic, self._jitter = traffic, jitter
-        self.paces = [
-            Pace(group, jitter, work.minimum_factor, job.seed) for group in range(work.groups)
-        ]
+        self.paces = [Pace(group, jitter, job.seed) for group in range(job.work.groups)]
         self.saving: dict[int, Order] = {}
         self.saving_until_s = 0.0
 

@@ -6,29 +6,27 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.simulator.job.work import Work
+from faultline.simulator.job.work import Saving
 from faultline.simulator.state.shared_optimizer import SharedOptimizer
 from faultline.simulator.state.snapshots import Losses, Saved, SnapshotSlot
 from faultline.strategies.protection.base import Recovery
-
-_NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
 
 
 class Memory:
     """All tiers of a job."""
 
-    def __init__(self, work: Work, optimizer: SharedOptimizer) -> None:
-        slots = [SnapshotSlot(tier) for tier in work.tiers]
+    def __init__(self, saving: Saving, layout: JobLayout, optimizer: SharedOptimizer) -> None:
+        slots = [SnapshotSlot(tier) for tier in saving.tiers]
         self.slots = [slot for slot in slots if slot.tier.policy is not None]
         """Tiers that are filled before a failure."""
-        costs_nothing = work.writes.keys().isdisjoint(slot.tier.name for slot in self.slots)
+        costs_nothing = saving.writes.keys().isdisjoint(slot.tier.name for slot in self.slots)
         steps = [slot.every_steps for slot in self.slots]
         self.snapshots_every = gcd(*steps) if costs_nothing and all(steps) else 0
         """Steps between due snapshots if none costs the job any time; else 0."""
         self._survivors = [slot for slot in slots if slot.tier.policy is None]
         self.holds_last_step = bool(self._survivors)
         """Whether a restart uses the state of the last step that survivors hold."""
-        self._layout = work.layout or _NO_LAYOUT
+        self._layout = layout
         self._losses = Losses(self._layout)
         self._since_s = 0.0
         self._optimizer = optimizer

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
-from faultline.simulator.failures.failure import NETWORK, Failure
+from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
 from faultline.simulator.job.conditions import (
     UNDISTURBED,
     Conditions,
+    Disturbances,
     Slowdown,
     SlowParts,
     slowdown_of,
 )
 from faultline.simulator.job.effects import Effect, Effects
-from faultline.simulator.job.work import Work
 from faultline.strategies.interface.scheme import StepPlan
 from faultline.strategies.theory.stragglers import (
     Remedy,
@@ -44,7 +44,7 @@ class MitigationState:
 class Response:
     """Mitigates the stragglers of a run.
 
-    If the work has no `slow_response`, the job goes on at the pace of its stragglers.
+    Without a `slow_response`, the job goes on at the pace of its stragglers.
 
     Attributes
     ----------
@@ -52,9 +52,11 @@ class Response:
         How often each remedy was taken.
     """
 
-    def __init__(self, work: Work, conditions: Conditions) -> None:
-        self._work, self._conditions = work, conditions
-        self._settings = work.slow_response
+    def __init__(
+        self, disturbances: Disturbances, layout: JobLayout, conditions: Conditions
+    ) -> None:
+        self._layout, self._conditions = layout, conditions
+        self._settings = disturbances.slow_response
         self.is_active = self._settings is not None
         remedies = self._settings.policy.remedies if self._settings else ()
         self.taken: dict[str, int] = {one.name: 0 for one in remedies}
@@ -223,11 +225,11 @@ class Response:
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
         """Move stragglers to where they cost least; gather slow nodes in few groups."""
-        effects, layout = self._effects, self._work.layout
+        effects, layout = self._effects, self._layout
         single = [part for part in found if len(part.groups) == 1]
         nodes = [part for part in single if part.level not in NETWORK]
         nodes.sort(key=lambda part: -effects(part).compute)
-        room = layout.gpus_per_group // layout.gpus_per_host if layout else 1
+        room = layout.gpus_per_group // layout.gpus_per_host
         homes = gather_stragglers([part.groups[0] for part in nodes], max(room, 1))
         targets = [*zip(nodes, homes, strict=True)]
         targets += [(part, part.groups[0]) for part in single if part.level in NETWORK]

@@ -152,6 +152,7 @@ class MeasuredExchanges:
     traffic: Traffic  # Traffic of all groups.
     compute_s: float  # Time to compute one shard type, in seconds.
     depends_on_members: bool = False  # Whether times depend on more than the number of members.
+    step: None = None  # Steps are not simulated.
 
     def passes_s(
         self,

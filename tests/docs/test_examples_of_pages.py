@@ -94,7 +94,7 @@ def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
 
     resolved = replace(resolved, protected=replace(resolved.protected, protection=protection))
     job = resolved.job(seed=0)
-    assert job.work.tiers[0].stall_s == 2.0
+    assert job.saving.tiers[0].stall_s == 2.0
     progress = replayed(job, resolved.strategy())
     assert progress.completed_steps == 60
     assert progress.restarts_from_memory > 0

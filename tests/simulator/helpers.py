@@ -19,11 +19,13 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.simulator.failures.distributions import Distribution
+from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.job.conditions import Disturbances
 from faultline.simulator.job.durations import ConstantTime, Durations
 from faultline.simulator.job.job import Job, Rules
 from faultline.simulator.job.recovery_times import RecoveryPrices
-from faultline.simulator.job.work import Work
+from faultline.simulator.job.work import Hardware, Saving, Work
 from faultline.simulator.loop.run import simulate
 from faultline.simulator.loop.training import Training
 from faultline.simulator.replay.engine import ReplayEngine
@@ -152,11 +154,14 @@ def small_job(
     a load 3 s, the controller 1 s; nothing jitters. `changes` go to its work, durations or rules.
     """
     parts: dict[str, Any] = {
-        "work": Work(groups, 4, 10.0, 0.0, 0.1, EverySteps(2)),
+        "work": Work(groups, 4, 10.0),
+        "hardware": Hardware(JobLayout(groups, 1, 1, 1, 1)),
+        "saving": Saving(EverySteps(2)),
         "durations": Durations(
             ConstantTime(2.0), 5.0, 3.0, RecoveryPrices(stated_s={"shrink": 1.0, "restart": 100.0})
         ),
         "rules": rules,
+        "disturbances": Disturbances(),
     }
     for name, value in changes.items():
         part = next(part for part in parts if hasattr(parts[part], name))
@@ -220,10 +225,11 @@ def alike(
 
 def bound_of(resolved: ResolvedJob) -> float:
     """Return by how much the engines may differ in a job: the rule of docs/validation.md."""
-    work = resolved.job(0).work
-    if work.writes and (work.gradients_hide or len(work.writes) > 1):
+    job = resolved.job(0)
+    writes, hide = job.saving.writes, job.work.gradients_hide
+    if writes and (hide or len(writes) > 1):
         return CROWDED
-    return SHARED if work.writes or work.gradients_hide else EXACT
+    return SHARED if writes or hide else EXACT
 
 
 def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:

@@ -22,8 +22,6 @@ GpuKind = Literal["a100-sxm4", "a800-sxm4", "h100-sxm5", "b200", "gb200", "b300"
 """Those of `preset_library.GPU_KINDS`."""
 
 MOST_STEPS = 10**9
-LEAST_COMPUTE_FACTOR = 0.1
-"""Least factor on times.compute_s, as in the simulator of SPARe (arXiv 2603.00357)."""
 HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
 _CUSTOM = {"model.name": ["custom", "stated"]}

@@ -14,7 +14,7 @@ BYTEROBUST = "ByteRobust (arXiv 2509.16293)"
 TRAINMOVER = "TrainMover (arXiv 2412.12636)"
 
 Preset = Literal["stock", "scalable", "standby", "in-place", "hot-swap", "published-spare"]
-Hardware = Literal["requeue", "reschedule", "standby", "in-place", "repaired"]
+SourceOfMachines = Literal["requeue", "reschedule", "standby", "in-place", "repaired"]
 
 Shortage = Literal["wait", "requeue", "reschedule"]
 Detected = Literal["alike", "by-kind"]
@@ -105,7 +105,7 @@ class RecoveryTable(ScenarioTable):
         "Time to diagnose which machines must be replaced.",
         "choice: a clear signal; ByteRobust's explicit diagnoses take 120 to 900 s",
     )
-    hardware: Hardware | None = key(
+    hardware: SourceOfMachines | None = key(
         None,
         "Source of replacement machines in a restart.",
         f"{_PRICE}choice",

@@ -242,7 +242,7 @@ def _simulated(
     spares = measured.process(cell).spare_gpus() if has_spares else 0
     if cell.machines != "stated":
         # Each scheme pays for the standbys; machines from the queue belong to others.
-        spares = prepared.resolved.standbys * measured.process(cell).layout.gpus_per_host
+        spares = job.hardware.standbys * measured.process(cell).layout.gpus_per_host
     memory_bytes = measured.held_bytes(strategy.stages_held, strategy.activations_held)
     return {
         **_names_of(prepared.candidate),

@@ -127,13 +127,12 @@ class SteadyStateTraining(Training):
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
         super().__init__(job, strategy)
-        self._past = self.machines.begin_in_repair(past) if job.work.standbys else past
+        self._past = self.machines.begin_in_repair(past) if job.hardware.standbys else past
         self.begun_s = 0.0
 
     def loop(self, clocks: FailureClocks) -> TrainingLoop:
         """Apply the past failures, start the working groups, and continue as any training."""
-        layout = self.work.layout
-        assert layout is not None
+        layout = self.state.hardware.layout
         returns = self._absence_s if self.state.readmits else None
         at_start = apply_past_failures(self.strategy, self._past, layout, returns)
         self.state.hits.inherit(at_start.damage)
@@ -155,7 +154,7 @@ class SteadyStateTraining(Training):
         """Return how long a failure keeps a group away, in seconds."""
         if not self.state.rules.stops_machine(failure):
             return 0.0
-        return min(self.machines.repair_s(failure), self.work.replacement_s)
+        return min(self.machines.repair_s(failure), self.state.hardware.replacement_s)
 
 
 def apply_past_failures(

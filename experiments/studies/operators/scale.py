@@ -28,7 +28,8 @@ from faultline.experiments.analysis.intervals import half_width, interval_of_mea
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
-from faultline.experiments.job.failure_model import failure_model, mean_under_repair
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.hardware import breakage_of
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows, settings_of
@@ -131,7 +132,7 @@ def _standbys(keys: Mapping[str, Any]) -> int:
     1943).
     """
     scenario = load_scenario("head-to-head", keys)
-    return int(poisson.ppf(_ENOUGH, mean_under_repair(scenario, failure_model(scenario))))
+    return int(poisson.ppf(_ENOUGH, breakage_of(scenario, failure_model(scenario)).under_repair))
 
 
 def _recoveries(keys: dict[str, Any]) -> dict[str, float]:

@@ -35,20 +35,20 @@ JOB = {
 def test_a_shared_cluster_fills_the_place_of_a_dropped_group_as_in_a_restart() -> None:
     """Repairs take 4 days there, and a restart on other machines a quarter of an hour."""
     resolved = resolve(load_scenario("head-to-head", JOB))
-    restart, work = recovery_prices(resolved.scenario), resolved.job(0).work
-    assert work.repair_s == 4 * 86_400.0
-    assert work.replacement_s == pytest.approx(restart.duration_s(RESTART) - restart.detect_s)
-    assert 600.0 < work.replacement_s < 1_200.0
+    restart, hardware = recovery_prices(resolved.scenario), resolved.hardware
+    assert hardware.repair_s == 4 * 86_400.0
+    assert hardware.replacement_s == pytest.approx(restart.duration_s(RESTART) - restart.detect_s)
+    assert 600.0 < hardware.replacement_s < 1_200.0
 
 
 def test_a_stated_restart_of_a_shared_cluster_replaces_a_dropped_group_in_its_time() -> None:
-    work = resolve(load_scenario("head-to-head", {**JOB, "times.restart_s": 60.0})).job(0).work
-    assert work.replacement_s == 60.0
+    hardware = resolve(load_scenario("head-to-head", {**JOB, "times.restart_s": 60.0})).hardware
+    assert hardware.replacement_s == 60.0
 
 
 def test_a_cluster_of_its_own_replaces_a_dropped_group_by_free_machines_alone() -> None:
     """The platform has none; a stated restart brings machines for restarts only."""
     own = {**JOB, "recovery.shortage": "wait"}
-    assert resolve(load_scenario("head-to-head", own)).job(0).work.free_machines == 0
-    stated = resolve(load_scenario("head-to-head", {**own, "times.restart_s": 60.0})).job(0).work
+    assert resolve(load_scenario("head-to-head", own)).hardware.free_machines == 0
+    stated = resolve(load_scenario("head-to-head", {**own, "times.restart_s": 60.0})).hardware
     assert (stated.free_machines, stated.replacement_s) == (None, inf)

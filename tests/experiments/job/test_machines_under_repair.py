@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.failure_model import (
-    failure_model,
-    mean_machine_life_s,
-    mean_repair_s,
-    mean_under_repair,
-)
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.hardware import breakage_of
 
 DAY_S = 86_400.0
 MIX = """
@@ -52,15 +48,15 @@ def test_each_cause_counts_with_its_own_repair(
     keys = ["job.gpus=8000", "job.groups=100", "failures.model=mix", f'failures.mix="{mix}"']
     keys += ["~failures.mtbf_s", f"recovery.transient={transient}", "failures.clock=renewal"]
     scenario = load_scenario("spare-sound", keys)
-    model = failure_model(scenario)
-    assert mean_under_repair(scenario, model) == pytest.approx(under_repair)
-    assert mean_repair_s(scenario, model) == pytest.approx(repair_days * DAY_S)
+    broken = breakage_of(scenario, failure_model(scenario))
+    assert broken.under_repair == pytest.approx(under_repair)
+    assert broken.mean_repair_s == pytest.approx(repair_days * DAY_S)
     failing_per_day = 3.0 if transient == "replaced" else 2.0
-    assert mean_machine_life_s(scenario, model) == pytest.approx(1000 / failing_per_day * DAY_S)
+    assert broken.mean_life_s == pytest.approx(1000 / failing_per_day * DAY_S)
 
 
 def test_independent_failures_have_the_repair_of_the_scenario() -> None:
     scenario = load_scenario("spare-sound", ["failures.mtbf_s=600", "rejoin.repair_s=6000"])
-    model = failure_model(scenario)
-    assert mean_under_repair(scenario, model) == pytest.approx(10.0)
-    assert mean_repair_s(scenario, model) == 6000.0
+    broken = breakage_of(scenario, failure_model(scenario))
+    assert broken.under_repair == pytest.approx(10.0)
+    assert broken.mean_repair_s == 6000.0

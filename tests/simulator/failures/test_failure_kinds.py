@@ -19,7 +19,6 @@ from faultline.simulator.accounting.progress import Progress
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.failures.trace import Trace
-from faultline.simulator.job.conditions import Disturbances
 from faultline.simulator.job.durations import ConstantTime
 from faultline.simulator.job.effects import Effects
 from faultline.simulator.job.job import Job
@@ -68,10 +67,9 @@ def job_under(
     stops = [one for each in failures if (one := reactions.stop(each))]
     others = tuple(one for each in failures if (one := reactions.condition(each)))
     effects = Effects(ConstantTime(2.0), JobLayout(groups, 1, 1, 1, 1), stages=2)
-    changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
+    changes |= {"begin": partial(iter, others), "effects": effects}
     job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
-    trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)
-    return Job(job.work, job.rules, job.durations, trace, job.seed)
+    return replace(job, failures=Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6))
 
 
 @pytest.fixture
@@ -191,7 +189,7 @@ BY_HAND = {
     "no storage for snapshots": case(
         [happening("storage", 20.0, 27.0, level="job")],
         48 + 1 + 5,
-        checkpoint_policy=Never(),
+        policy=Never(),
         tiers=(ON_STORAGE,),
     ),
     # Restarted at 124 from a failure at 13, there is nothing to load before 500.
@@ -260,7 +258,7 @@ MITIGATED = {
         "redeal",
         {"degraded": 2 * 2.5, "reconfigure": 1},
         slow_response=response(False, Remedy("redeal", 1.0)),
-        checkpoint_policy=Never(),
+        policy=Never(),
     ),
     # One group has both slow nodes, and 2 of 12 micro-batches.
     "put together": case(
@@ -290,7 +288,7 @@ MITIGATED = {
         {"degraded": 10 + 4 * 2.5, "reconfigure": 10, "checkpoint": 5, "restart": 100, "load": 3},
         slow_response=response(True, Remedy("redeal", 10.0), Remedy("restart", 20.0)),
         steps=8,
-        checkpoint_policy=Never(),
+        policy=Never(),
     ),
     # Dealing does not help a link: 10 s a step.
     "what does not help is left out": case(
@@ -306,9 +304,9 @@ MITIGATED = {
 def test_what_is_done_about_slow_parts(name: str, simulated: Simulating) -> None:
     failures, taken, lost_s, changes = MITIGATED[name]
     steps = changes.get("steps", 4)
-    progress = simulated(job_under(failures, **{"layout": None, **changes}))
+    progress = simulated(job_under(failures, **changes))
     assert {name for name, times in progress.remedies.items() if times} == {*taken.split()}
-    saved = 5.0 if "checkpoint_policy" in changes else 2.5 * steps
+    saved = 5.0 if "policy" in changes else 2.5 * steps
     lost_s = {**lost_s, "checkpoint": lost_s.get("checkpoint", 0.0) + saved}
     expected = {"compute": 10.0 * steps, "all_reduce": 2.0 * steps, **lost_s}
     spent = {cause: seconds for cause, seconds in progress.seconds.items() if seconds > 1e-9}
@@ -329,13 +327,7 @@ def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(
     """Missed at 24, up at 124, loaded at 127; down again at 130 and missed at 139, up at 239."""
     job = job_under([])
     first = happening("hardware", 13.0)._replace(recurs_s=(6.0,))
-    job = Job(
-        job.work,
-        job.rules,
-        job.durations,
-        Listed((first,), 3, 1e6, listed=(first,)),
-        0,
-    )
+    job = replace(job, failures=Listed((first,), 3, 1e6, listed=(first,)))
     progress = simulated(job)
     assert (progress.events, progress.restarts) == (2, 2)
     assert progress.now_s == pytest.approx(139 + 103 + UNDISTURBED_S)
@@ -432,7 +424,7 @@ def test_the_slowest_of_jittering_groups_one_of_which_is_slow(factor: float) -> 
         [happening("slow", 0.0, 1e9, factor)],
         compute_jitter=0.02,
         steps=steps,
-        checkpoint_policy=EverySteps(50),
+        policy=EverySteps(50),
     )
     progress = replayed(job, build_strategy("checkpoint", 3, 1))
     drawn = 1 + 0.02 * np.random.default_rng(1).standard_normal((100_000, 3))

@@ -297,7 +297,7 @@ class Needy(Listener):
 def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     scheme = Needy(4)
     job = resolve(load_scenario("mecefo-7b")).job(0)
-    hits = HitList(scheme, job.work, job.rules)
+    hits = HitList(scheme, job.hardware, job.rules)
     hits.inherit([(10.0 * number, Hit(0, number, number, 8)) for number in range(1, 7)])
     assert hits.enough_repaired_s() == 40.0
     assert scheme.reported[-1] == [(0, 5), (0, 6)]

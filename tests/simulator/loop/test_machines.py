@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.failure_model import mean_under_repair
+from faultline.experiments.job.hardware import breakage_of
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
@@ -247,5 +247,5 @@ def test_the_mean_under_repair_counts_the_machines_that_a_failure_stops(
     resolved = resolve(
         load_scenario("llama3-70b-stress", [*GROUPS_OF_THREE, *traced(tmp_path, *rows), *keys])
     )
-    mean = mean_under_repair(resolved.scenario, resolved.failures)
+    mean = breakage_of(resolved.scenario, resolved.failures).under_repair
     assert mean == pytest.approx(machines * 500 / 1e9)

@@ -238,7 +238,7 @@ def test_snapshots_that_cost_nothing_interrupt_no_quiet_steps(protection: str, j
     options += ["strategy.name=checkpoint", "failures.mtbf_s=30000", "checkpoint.interval_steps=2"]
     options += [f"times.snapshot_{way}_interference_s=0" for way in ("copy", "send")]
     job = resolve(load_scenario("spare-sound", options)).job(0)
-    assert [tier.stall_s for tier in job.work.tiers if tier.policy] == [0.0, 0.0]
+    assert [tier.stall_s for tier in job.saving.tiers if tier.policy] == [0.0, 0.0]
     engine = Counting(job)
     simulated(job, resolve(load_scenario("spare-sound", options)).strategy(), engine)
     assert engine.rows < engine.quiet / 10

@@ -219,7 +219,7 @@ def test_only_the_writer_is_held_up_where_the_others_do_not_wait(simulated: Simu
     Step 3: until 74, all-reduced at 76; all wait for the last checkpoint, until 81.
     """
     log, progress = simulated(
-        {}, replication(checkpoint_waits=False), steps=3, checkpoint_policy=EverySteps(1)
+        {}, replication(checkpoint_waits=False), steps=3, policy=EverySteps(1)
     )
     assert log == lines(
         "22 step 1, 22 checkpoint 1 0, 49 step 2, 49 checkpoint 2 0, 76 step 3, 81 checkpoint 3 0"
@@ -238,7 +238,7 @@ def test_a_writer_that_fails_when_the_others_are_done_is_waited_for_until_then(
     writes until 55 and computes until 75; step 3 at 77, the last checkpoint at 82.
     """
     log, progress = simulated(
-        {0: [45.0]}, replication(checkpoint_waits=False), steps=3, checkpoint_policy=EverySteps(1)
+        {0: [45.0]}, replication(checkpoint_waits=False), steps=3, policy=EverySteps(1)
     )
     assert log[2:] == lines(
         "47 missing 1 0, 50 step 2, 50 checkpoint 2 1, 77 step 3, 82 checkpoint 3 1"
@@ -256,7 +256,7 @@ def test_no_group_waits_to_see_whether_a_writer_gets_through(
         replication(checkpoint_waits=False),
         failed_writer=failed_writer,
         steps=2,
-        checkpoint_policy=EverySteps(1),
+        policy=EverySteps(1),
     )
     assert log[:3] == lines("22 step 1, 22 checkpoint 1 0, 44 missing 1 0")
 
@@ -390,7 +390,7 @@ def test_groups_come_back_at_snapshots_that_no_group_waits_for(simulated: Simula
         Obedient(3, [{}]),
         steps=6,
         repair_s=30.0,
-        checkpoint_policy=Never(),
+        policy=Never(),
         tiers=(in_background,),
         layout=JobLayout(3, 1, 1, 1, 1),
         **rejoining(),

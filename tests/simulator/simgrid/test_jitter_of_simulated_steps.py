@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.job.compute_times import ComputeTimes
@@ -42,7 +41,7 @@ def test_messages_take_as_long_as_ever(on_model: On, jitter: float, validation: 
     step = step_time_of(on_model())
     assert step is not None
     assert step.tensor_s > 0.1 * step.compute_s
-    drawn = ComputeTimes(1.0, jitter, LEAST_COMPUTE_FACTOR, 0)
+    drawn = ComputeTimes(1.0, jitter, 0)
     slowest = [drawn.slowest_s(GROUPS, 1) for _ in range(STEPS)]
     if jitter:
         slowest = [jitter / 2 * round(factor / (jitter / 2)) for factor in slowest]

@@ -13,7 +13,7 @@ from faultline.experiments.job.resolving import resolve
 from faultline.simulator.accounting.progress import Batches, Progress
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.models import constant_rate
-from faultline.simulator.job.work import Work
+from faultline.simulator.job.work import Saving
 from faultline.simulator.state.memory import Memory
 from faultline.simulator.state.shared_optimizer import SharedOptimizer
 from faultline.simulator.state.snapshots import Losses, Saved, SnapshotSlot
@@ -55,8 +55,7 @@ def failure(time_s: float, number: int, level: Level = "host", kind: Kind = "har
 
 
 def memory_of(*tiers: Tier) -> Memory:
-    work = Work(4, 10, 10.0, 0.0, 0.1, Never(), tiers=tiers, layout=LAYOUT)
-    return Memory(work, SharedOptimizer(None, 4))
+    return Memory(Saving(Never(), tiers), LAYOUT, SharedOptimizer(None, 4))
 
 
 def test_losses_are_of_hardware_and_as_wide_as_the_component() -> None:
