@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +22,12 @@ from faultline.experiments.job.step_times import (
 )
 from faultline.experiments.job.workload import Workload, workload_of
 from faultline.simulator.job.durations import AllReduceTime, ConstantTime, Durations
-from faultline.simulator.job.recovery_times import MoveTimes, RecoveryPrices
-from faultline.strategies.interface.recovery import Move, SentMove
+from faultline.simulator.job.recovery_times import RecoveryPrices
 from faultline.strategies.protection.storage import Storage
 
 if TYPE_CHECKING:
     from faultline.simulator.job.background import WriteBesideSteps
-    from faultline.simulator.simgrid.traffic import Flow
-    from faultline.simulator.timing.transfer_times import SimulatedMoves
+    from faultline.simulator.simgrid.traffic import Flow, Traffic
 
 
 def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durations:
@@ -39,6 +35,8 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
 
     `workload` is the result of `workload_of`, if it is known.
     """
+    from faultline.simulator.timing.transfer_times import SimulatedMoves
+
     workload = workload or workload_of(scenario)
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
@@ -53,8 +51,7 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
     if _is_probed(scenario):
         from faultline.simulator.timing.transfer_times import probe
 
-        path = platform_file(scenario)
-        traffic = traffic_of(scenario, path)
+        path, traffic = _placed(scenario)
         with explaining_aborts(path):
             probed = probe(path, traffic)
         if all_reduce_s is None:
@@ -83,9 +80,14 @@ def durations_of(scenario: Scenario, workload: Workload | None = None) -> Durati
         recovery_prices(scenario, save_s),
         rings_are_uneven,
         storage,
-        MovesOnPlatform(scenario),
+        SimulatedMoves(partial(_placed, scenario), symmetry_of),
         written_beside,
     )
+
+
+def _placed(scenario: Scenario) -> tuple[Path, Traffic]:
+    path = platform_file(scenario)
+    return path, traffic_of(scenario, path)
 
 
 def write_beside(
@@ -159,60 +161,3 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         repair_s=scenario.rejoin.repair_s,
         factor=table.time_factor,
     )
-
-
-@dataclass(frozen=True)
-class MovesOnPlatform(MoveTimes):
-    """Times to move state between the groups of a scenario's job, computed on first use."""
-
-    scenario: Scenario  # The job and its platform.
-
-    @cached_property
-    def _simulated(self) -> SimulatedMoves:
-        from faultline.simulator.timing.transfer_times import SimulatedMoves
-
-        path = platform_file(self.scenario)
-        traffic = traffic_of(self.scenario, path)
-        return SimulatedMoves(path, traffic, partial(symmetry_of, path))
-
-    def read_ahead(self) -> None:
-        """Read the platform, which takes seconds if it is large, and find its symmetry."""
-        self._simulated.symmetry()
-
-    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
-        """Return the time that each group sends or receives, in seconds."""
-        return self._simulated.busy_s(moves)
-
-    def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return the sum of the bytes that all receivers get."""
-        return self._simulated.size_bytes(moves)
-
-
-@dataclass(frozen=True, slots=True)
-class MovesOfMoreGroups(MoveTimes):
-    """Times to move state in a job of more groups than the platform has.
-
-    The fabric has full bisection and groups are alike, so that the first groups represent those
-    that send or receive.
-    """
-
-    measured: MoveTimes  # On the platform.
-    groups: int  # Groups of the platform.
-
-    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
-        """Return the time that each group sends or receives, in seconds."""
-        groups = [sent.move.group for sent in moves]
-        groups += [sent.sender for sent in moves if sent.sender is not None]
-        stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
-        represented = [
-            SentMove(
-                Move(stand_in[move.group], *move[1:]), None if sender is None else stand_in[sender]
-            )
-            for move, sender in moves
-        ]
-        times_s = self.measured.busy_s(represented)
-        return {group: times_s[place] for group, place in stand_in.items() if place in times_s}
-
-    def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return the sum of the bytes that all receivers get."""
-        return self.measured.size_bytes(moves)

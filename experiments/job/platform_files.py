@@ -193,14 +193,6 @@ def edited_platform(scenario: Scenario) -> Platform | None:
     return platform_at(path) if _was_edited(path) else None
 
 
-def is_as_generated(scenario: Scenario) -> bool:
-    """Return whether the platform of a scenario is unedited, so that equal parts are alike."""
-    if scenario.platform.file in preset_names():
-        return True
-    path = cluster_file(cluster_of(scenario.platform, scenario.model))
-    return spec_of(scenario) is not None and not _was_edited(path)
-
-
 @once_per_file
 def _was_edited(path: Path) -> bool:
     """Return whether an XML differs from its spec; equal bytes need no comparison of content."""

@@ -11,7 +11,6 @@ from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, JobTable
 from faultline.experiments.job.disturbances import disturbances
-from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.hardware import (
     awaits_repairs,
@@ -20,7 +19,6 @@ from faultline.experiments.job.hardware import (
     standbys_of,
 )
 from faultline.experiments.job.job_shape import scheme_of
-from faultline.experiments.job.platform_files import is_as_generated
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.sources import Number, sources_of
 from faultline.experiments.job.step_times import jitter_of_passes, step_times
@@ -150,12 +148,6 @@ class ResolvedJob:
             self.failures.group_failure_rate(),
             self.strategy().forces_restart(),
         )
-
-    def read_ahead(self) -> None:
-        """Read the platform, so that forked processes have it."""
-        is_as_generated(self.scenario)
-        if isinstance(self.durations.moves, MovesOnPlatform):
-            self.durations.moves.read_ahead()
 
     @property
     def hardware(self) -> Hardware:

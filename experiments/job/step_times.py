@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     # Functions import these on first use: most runs simulate no steps.
     from faultline.simulator.pattern.placed_step import PlacedStep
     from faultline.simulator.simgrid.traffic import Flow, Traffic
-    from faultline.simulator.timing.step_times import MeasuredExchanges, SimulatedStepTimes
+    from faultline.simulator.timing.step_times import SimulatedStepTimes
 
 
 def is_simulated(scenario: Scenario) -> bool:
@@ -142,7 +142,10 @@ def step_times(
     if step is not None:
         return simulated_step_times(scenario, is_even=step.is_even)
     if reduces_on_network(scenario) or rings_are_uneven:
-        return measured_exchanges(scenario, compute_s, rings_are_uneven=rings_are_uneven)
+        from faultline.simulator.timing.step_times import MeasuredExchanges
+
+        path = platform_file(scenario)
+        return MeasuredExchanges(path, traffic_of(scenario, path), compute_s, rings_are_uneven)
     return None
 
 
@@ -154,17 +157,6 @@ def simulated_step_times(scenario: Scenario, *, is_even: bool) -> SimulatedStepT
     return SimulatedStepTimes(
         path, placed_step(scenario, path), is_even, partial(symmetry_of, path)
     )
-
-
-def measured_exchanges(
-    scenario: Scenario, compute_s: float, *, rings_are_uneven: bool = False
-) -> MeasuredExchanges:
-    """Return the times of steps with a known compute time and a measured all-reduce."""
-    from faultline.simulator.timing.step_times import MeasuredExchanges
-
-    path = platform_file(scenario)
-    traffic = traffic_of(scenario, path)
-    return MeasuredExchanges(path, traffic, compute_s, rings_are_uneven)
 
 
 def jitter_of_passes(scenario: Scenario) -> float:

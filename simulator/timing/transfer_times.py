@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,26 +172,32 @@ def _known_moves(content: bytes) -> _KnownMoves:
     return _KnownMoves(pickle.loads(content) if content else {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimulatedMoves(MoveTimes):
-    """Times in which state moves between groups; `symmetry` as in `SimulatedStorageTimes`."""
+    """Times in which state moves between groups."""
 
-    platform: Path
-    traffic: Traffic
-    symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
+    # Returns the platform XML and the traffic of all groups; called on first use.
+    place: Callable[[], tuple[Path, Traffic]] = field(repr=False)
+    # Returns the symmetry of a platform.
+    symmetry: Callable[[Path], Symmetry] = field(repr=False, compare=False)
     _known: _KnownMoves = field(default_factory=_KnownMoves, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _placed(self) -> tuple[Path, Traffic]:
+        return self.place()
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return how long each group sends or receives, in seconds."""
         request = tuple(moves)
         if request not in self._known:
-            flows = self.traffic.state_flows(moves)
+            flows = self._placed[1].state_flows(moves)
             self._known[request] = self._of_groups(flows) if flows else {}
         return self._known[request]
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
-        group_of = {host: group for group, hosts in enumerate(self.traffic.hosts) for host in hosts}
-        arrivals_s = _arrivals_s(self.platform, _by_stand_ins(flows, self.symmetry()))
+        platform, traffic = self._placed
+        group_of = {host: group for group, hosts in enumerate(traffic.hosts) for host in hosts}
+        arrivals_s = _arrivals_s(platform, _by_stand_ins(flows, self.symmetry(platform)))
         busy_s: dict[int, float] = {}
         for (sender, receiver, _), arrival_s in zip(flows, arrivals_s, strict=True):
             for group in (group_of.get(sender), group_of.get(receiver)):
@@ -201,7 +207,7 @@ class SimulatedMoves(MoveTimes):
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return the bytes that arrive at all receivers together."""
-        return self.traffic.state_bytes_of(moves)
+        return self._placed[1].state_bytes_of(moves)
 
 
 def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:

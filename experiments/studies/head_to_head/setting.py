@@ -17,13 +17,14 @@ from faultline.experiments.config.model_numbers import parallel_job, transformer
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
-from faultline.experiments.job.durations import MovesOfMoreGroups, durations_of, recovery_prices
+from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.platform_files import platform_file, spec_of
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
 from faultline.experiments.job.workload import workload_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.head_to_head.failures import FailureProcess
+from faultline.experiments.studies.head_to_head.moves import MovesOfMoreGroups
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout

@@ -6,7 +6,7 @@ import pytest
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.durations import MovesOnPlatform
+from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.platform_files import platform_file, spec_at_size
 from faultline.platforms.preset_library import load_preset
 from faultline.strategies.interface.recovery import Move, SentMove
@@ -51,7 +51,9 @@ def test_state_moves_over_the_adapters_of_as_many_gpus_as_the_job_has(
     scenario = job_of(gpus, groups, **{"protection.state_bytes": 2e11})
     sent = SentMove(Move(1, 0, 0, 1), 0)
     expected_s = 2e11 / (gpus / groups * 50e9)
-    assert MovesOnPlatform(scenario).duration_s([sent]) == pytest.approx(expected_s, rel=0.01)
+    moves = durations_of(scenario).moves
+    assert moves is not None
+    assert moves.duration_s([sent]) == pytest.approx(expected_s, rel=0.01)
 
 
 def test_a_rail_plane_stands_for_as_many_gpus_as_a_larger_job_has() -> None:
