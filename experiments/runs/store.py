@@ -6,7 +6,7 @@ kill loses only the runs in flight. At rest it is a single file.
 ========== ======================================================================================
 table      rows
 ========== ======================================================================================
-`settings` the last sweep as keys and JSON values: its grid, engine, seeds, code
+`settings` the last sweep as keys and JSON values: its grid, engine, seeds
 `points`   the points of the last sweep: place, hash of the scenario, keys and their values as JSON
 `runs`     the runs of all sweeps: hash of the scenario, seed, code, error, and the record's columns
 `calls`    results of functions as JSON
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -51,7 +51,6 @@ class Plan:
     """The runs of a sweep as they are stored: named without the code that planned them."""
 
     faultline: str  # Version of Faultline that planned it.
-    code: str  # Digest of the source that makes its runs.
     grid: dict[str, Any]  # The grid file as read: its tables flattened to dotted keys.
     engine: EngineName  # The engine of the runs (one of "replay", "simgrid").
     fixed: dict[str, Any]  # Dotted keys and values of the scenario before any of `keys` is set.
@@ -125,7 +124,7 @@ class Store:
         return Plan(points=stored, **settings) if settings else None
 
     def save_run(self, run: StoredRun) -> None:
-        """Write a run, in place of an earlier one of the same name and code."""
+        """Write a run, in place of an earlier one of the same name."""
         values = {name: getattr(run, name) for name in _OWN}
         values |= {name: _plain(value) for name, value in run.record.items()}
         for name in values.keys() - set(self.columns):
@@ -137,16 +136,10 @@ class Store:
             f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", tuple(values.values())
         )
 
-    def runs(self, columns: Sequence[str], code: str) -> list[tuple[Any, ...]]:
-        """Return some columns of all runs that some code made."""
+    def runs(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Return some columns of all runs."""
         names = ", ".join(map(_quoted, columns))
-        return self._connection.execute(
-            f"SELECT {names} FROM runs WHERE code = ?", (code,)
-        ).fetchall()
-
-    def count_runs(self) -> int:
-        """Return the number of runs of all sweeps."""
-        return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+        return self._connection.execute(f"SELECT {names} FROM runs").fetchall()
 
     def save_value(self, name: str, code: str, value: Any) -> Any:
         """Write the result of a function, and return it as it will be read."""
@@ -246,7 +239,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         PRAGMA user_version = {_FORMAT};
         CREATE TABLE settings (key PRIMARY KEY, value);
         CREATE TABLE points (point INTEGER PRIMARY KEY, stated_hash, settings);
-        CREATE TABLE runs ({names}, PRIMARY KEY (run_id, code));
+        CREATE TABLE runs ({names}, PRIMARY KEY (run_id));
         CREATE TABLE calls (name, code, value, PRIMARY KEY (name, code));
         COMMIT;
         """

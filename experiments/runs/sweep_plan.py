@@ -92,7 +92,6 @@ def make_plan(grid: Grid) -> SweepPlan:
         raise UserError(f"{grid.origin}: {key}: {text}")
     plan = Plan(
         faultline=own_version(),
-        code=code_digest(),
         grid=grid.as_tables(),
         engine=grid.engine,
         fixed=dict(dotted_leaves(fixed)),
@@ -148,17 +147,23 @@ def simulate_plan(
     """Execute the missing runs of a plan, and store each result as it arrives.
 
     A failed run has its error as its result. The executor is opened only if a run is missing. The
-    console shows the progress. Runs of other grids or of other source code stay in the file.
+    console shows the progress. Runs of other grids stay in the file.
 
-    It is a UserError if the file is something else, damaged or not writable. Stored results stay,
-    and the same call resumes.
+    It is a UserError if the file is something else, damaged or not writable, or has results of
+    other source code. Stored results stay, and the same call resumes.
     """
+    code = code_digest()
     stored, print_line = plan.stored, partial(console.print, soft_wrap=True)
     with open_store(file) as store:
         runs = {run.run_id: run for run in stored.runs()}
-        there: dict[str, str | None] = dict(store.runs(("run_id", "error"), stored.code))
-        if others := store.count_runs() - len(there.keys() & runs):
-            print_line(f"{file}: keeps {others} runs of another grid, or made by other code")
+        if other := sum(made_by != code for (made_by,) in store.runs("code")):
+            raise UserError(
+                f"{file}: {other} of its runs were made by other code: a scheme, the simulator or "
+                "a platform has changed; name another file"
+            )
+        there: dict[str, str | None] = dict(store.runs("run_id", "error"))
+        if others := len(there.keys() - runs.keys()):
+            print_line(f"{file}: keeps {others} runs of another grid")
         errors = {name: there[name] for name in runs if name in there}
         if retry_failed:
             errors = {name: error for name, error in errors.items() if error is None}
@@ -174,11 +179,11 @@ def simulate_plan(
             ):
                 for one in outcomes:
                     run, record = runs[one.run_id], one.value or {}
-                    store.save_run(StoredRun(*run, stored.code, one.error, one.wall_s, record))
+                    store.save_run(StoredRun(*run, code, one.error, one.wall_s, record))
                     errors[one.run_id] = one.error
                     failed += one.error is not None
                     show(len(errors), failed)
-            if code_digest() != stored.code:
+            if code_digest() != code:
                 print_line(
                     f"{file}: the simulation's source has changed while this sweep ran, and "
                     "results may mix both; repeat it in another file"

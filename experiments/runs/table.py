@@ -54,7 +54,7 @@ def read_table(file: Path) -> tuple[Plan, pa.Table]:
         if plan is None:
             raise UserError(f"{file}: has no sweep; make one with faultline sweep GRID -o {file}")
         names = in_order(store.columns)
-        stored = {run[0]: run for run in store.runs((*_BEFORE_RECORD, *names), plan.code)}
+        stored = {run[0]: run for run in store.runs(*_BEFORE_RECORD, *names)}
     runs = [(stored[name], plan.points[point]) for name, point, _ in plan.runs() if name in stored]
     values = [*zip(*(run for run, _ in runs), strict=True)] or [()] * len((*_BEFORE_RECORD, *names))
     run_ids, errors, codes, seeds, *of_records = values

@@ -77,7 +77,7 @@ def sweep_frame(axes: dict[str, list[Any]], seeds: int = 3, seed: int = 0) -> pd
     return frame
 
 
-NO_PLAN = Plan("1.0.0", "code", {}, "replay", {}, [], [], {})
+NO_PLAN = Plan("1.0.0", {}, "replay", {}, [], [], {})
 
 
 def sweep_of(frame: pd.DataFrame) -> Sweep:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.store import StoredRun, open_store
 
 from tests.experiments.report.browsing import DESKTOP, Open, Opened, chromium
@@ -52,7 +53,7 @@ def copy_with_errors(swept: Path, directory: Path, errors: dict[int, str]) -> Pa
         assert plan is not None
         runs = list(plan.runs())
         for place, error in errors.items():
-            store.save_run(StoredRun(*runs[place], plan.code, error, 1.0, {}))
+            store.save_run(StoredRun(*runs[place], code_digest(), error, 1.0, {}))
     return copy
 
 

@@ -209,19 +209,13 @@ def test_a_sweep_of_which_all_runs_failed_is_read(tmp_path: Path, plan: SweepPla
     assert found.planned == len(found.frame) == 18
 
 
-def test_results_of_other_code_stay_in_the_file_but_not_in_the_table(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_results_of_other_code_are_not_mixed_in(
+    file: Path, plan: SweepPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = csv_of(file)
-    with monkeypatch.context() as patch:
-        patch.setattr(sweep_module, "code_digest", lambda: "after-edit")
-        outcome, printed = sweep(plan_of(tmp_path, GRID), file, Invented(some_record))
-        assert outcome.simulated == 18
-        assert "keeps 18 runs of another grid, or made by other code" in printed
-        assert set(read_sweep(file).frame["code"]) == {"after-edit"}
-    idle = Invented(some_record)
-    sweep(plan_of(tmp_path, GRID), file, idle)
-    assert idle.simulated == []
+    monkeypatch.setattr(sweep_module, "code_digest", lambda: "after-edit")
+    with pytest.raises(UserError, match=r"18 of its runs were made by other code.*another file"):
+        sweep(plan, file, Invented(some_record))
     assert csv_of(file) == before
 
 
