@@ -356,16 +356,25 @@ def _likely_choice(given: str, expected: str) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+_ALTERNATIVES = {"job.steps": "job.tokens", "job.tokens": "job.steps"}
+"""Keys that state one thing in two ways."""
+
+
 def set_keys(
     tables: MutableMapping[str, Any], changes: Mapping[str, object], where: str = ""
 ) -> None:
     """Set values in nested tables by dotted keys; None leaves a key out.
+
+    A change of ``job.steps`` replaces ``job.tokens``, and the other way round.
 
     Raises UserError, which begins with `where`, if a part of a key is a value and no table.
     """
     try:
         for dotted, value in changes.items():
             _set_key(tables, dotted, plain(deepcopy(value)))
+            other = _ALTERNATIVES.get(dotted)
+            if other is not None and value is not None and other not in changes:
+                _set_key(tables, other, None)
     except UserError as error:
         raise UserError(f"{where}{error}") from error
 

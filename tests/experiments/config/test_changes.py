@@ -46,6 +46,17 @@ def test_a_time_given_alone_counts_and_none_takes_it_back() -> None:
     assert stated.change({"times.checkpoint_write_s": None}) == sound
 
 
+def test_steps_replace_tokens_and_tokens_steps() -> None:
+    by_tokens = load_scenario("llama3-70b-hgx")
+    assert by_tokens.job.tokens is not None
+    short = by_tokens.change({"job.steps": 50})
+    assert (short.job.tokens, short.job.steps) == (None, 50)
+    assert load_scenario("llama3-70b-hgx", ["job.steps=50"]) == short
+    assert short.change({"job.tokens": by_tokens.job.tokens}) == by_tokens
+    with pytest.raises(UserError, match="leave out job.tokens"):
+        by_tokens.change({"job.steps": 50, "job.tokens": 2e12})
+
+
 @pytest.mark.parametrize(
     ("key", "value", "printed"),
     [
