@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,7 +108,14 @@ class StepShares(NamedTuple):
     def renamed(self, working: Sequence[int], groups: int) -> StepShares:
         """Return the same shares with the groups `working` renumbered from 0, in this order."""
         order = [*working, *(group for group in range(groups) if group not in {*working})]
-        place = {group: number for number, group in enumerate(order)}
+        return self.moved({group: number for number, group in enumerate(order)}, len(working))
+
+    def moved(self, place: Mapping[int, int], working: int | None = None) -> StepShares:
+        """Return the same shares with other numbers of the groups, of which the first work.
+
+        By default, all groups in `place` do.
+        """
+        groups = [*place][:working]
         changed = {one.group: one for one in self.pipelines if one.stages}
         pipelines = tuple(
             replace(
@@ -118,10 +125,11 @@ class StepShares(NamedTuple):
                     stage._replace(group=place[stage.group]) for stage in changed[group].stages
                 ),
             )
-            for group in working
+            for group in groups
             if group in changed
         )
-        return self._replace(members=tuple(range(len(working))), pipelines=pipelines)
+        members = tuple(sorted(place[group] for group in groups))
+        return self._replace(members=members, pipelines=pipelines)
 
 
 def _with_relative_nodes(pipeline: Pipeline) -> Pipeline:

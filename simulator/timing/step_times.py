@@ -13,7 +13,7 @@ in a step with slow ranks, and on a platform that is uneven anywhere on a route.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +30,7 @@ from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepSh
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import Hosts
 from faultline.simulator.simgrid.traffic import Traffic
+from faultline.simulator.timing.alike_states import AlikeStates
 from faultline.simulator.timing.kept_platform import look_up_on, simulate_on
 from faultline.simulator.timing.probe_cache import cached
 from faultline.simulator.timing.transfer_times import all_reduce_s
@@ -117,10 +118,13 @@ class SimulatedStepTimes:
 
     def _time(self, shares: StepShares, slow: SlowStep, factor: float = 1.0) -> StepTime:
         stages, slow = slow.stages, slow._replace(deal=(), stages=())
+        step = self.step
+        if self.is_even and not (slow == SOUND_STEP or slow.ranks or step.keeps_ranks_apart):
+            shares, slow = self._canonical(shares, slow)
+            if slow != SOUND_STEP and any(line.stages for line in shares.pipelines):
+                return self._with_both(shares, slow, stages, factor)
         if self.is_even and slow == SOUND_STEP:
             step, shares = self._represented(shares)
-        else:
-            step = self.step
         key = step, shares, slow, stages, factor
         if key not in self._known:
             whole = None if shares == self._everyone else shares
@@ -128,6 +132,38 @@ class SimulatedStepTimes:
             slower = slower if factor == 1.0 else slower.slower(factor)
             self._known[key] = step_time(self.platform, slower, whole, slow)
         return self._known[key]
+
+    def _canonical(self, shares: StepShares, slow: SlowStep) -> tuple[StepShares, SlowStep]:
+        """Return a state of equal time over narrowed links: the same for all such states."""
+        left = remaining_shares(self.platform, slow)
+        changed_ns = self.platform.stat().st_mtime_ns
+        found = _alike_states(self.platform, changed_ns, self.step).canonical(shares, left)
+        if found is None:
+            return shares, slow
+        return found[0], SlowStep(found[1])
+
+    def _with_both(
+        self,
+        shares: StepShares,
+        slow: SlowStep,
+        stages: tuple[tuple[int, float], ...],
+        factor: float,
+    ) -> StepTime:
+        """Return the time of a large step with changed pipelines over narrowed links.
+
+        The narrowed links cost it as much as an unchanged step of the same members: all of its
+        ranks would be simulated otherwise, which takes a minute.
+        """
+        sound, narrowed = SOUND_STEP._replace(stages=stages), slow._replace(stages=stages)
+        plain = shares._replace(pipelines=())
+        changed = self._time(shares, sound, factor)
+        more, less = self._time(plain, narrowed, factor), self._time(plain, sound, factor)
+        parts = {
+            one.name: getattr(changed, one.name) + getattr(more, one.name) - getattr(less, one.name)
+            for one in fields(changed)
+            if one.name.endswith("_s")
+        }
+        return replace(changed, **parts)
 
     def _represented(self, shares: StepShares) -> _SharedStep:
         """Return a step of equal time; with few GPUs, latencies of all routes are equal too."""
@@ -213,6 +249,11 @@ def remaining_shares(platform: Path, slow: SlowStep) -> tuple[tuple[str, float],
 @lru_cache(maxsize=2)
 def _content(platform: Path, _changed_ns: int) -> Platform:
     return read_platform(platform)
+
+
+@lru_cache(maxsize=2)
+def _alike_states(platform: Path, changed_ns: int, step: PlacedStep) -> AlikeStates:
+    return AlikeStates(_content(platform, changed_ns), step)
 
 
 TimeStep = Callable[[Hosts, StepPattern], StepTime]
