@@ -93,8 +93,7 @@ class Timer:
             return slow
         if phase.factor != 1.0 or phase.stack_size > 1:
             slow = slow.at(phase.factor, self.disturbances.effects, phase.stack_size)
-        if not (phase.pipelines or work.gradients_hide) or not self._is_simulated(slow):
-            # Groups share no link, and the time of each is known.
+        if not self._is_simulated(slow):
             return slow
         sound_s = max(self.stack_s(phase), phase.least_stack_s)
         return slow.at_most(max(1.0, self.stack_s(phase, slow) / sound_s), phase.members)
