@@ -112,7 +112,9 @@ class Timer:
             return phase.stack_s
         finishing = phase.finishing_groups(lacking)
         shares = StepShares(phase.members, phase.pipelines).of(finishing)
-        rest = phase._replace(members=shares.members, pipelines=shares.pipelines)
+        # The pace is that of pipelines that are not listed.
+        pace = 1.0 if phase.pipelines else phase.pace
+        rest = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=pace)
         if phase.patch is not None:
             rest = rest._replace(patch=dict.fromkeys(rest.members, 1))
         return self.stack_s(rest)
