@@ -7,7 +7,7 @@ that share one link equally.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from math import inf
 from typing import Literal
@@ -21,6 +21,8 @@ another checkpoint, or state that groups send to each other."""
 _ROUNDING = 1e-9
 _LEAST_LOSS = 1e-3
 """Least share of the rate of a write that counts as lost: it is observed at intervals."""
+_LEAST_SHARE = 1e-3
+"""Least rate of a part and of a write, over its rate alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +33,16 @@ class Sharing:
     pace: float = 1.0  # Rate of the write meanwhile, over its rate alone.
 
     @classmethod
-    def of(cls, alone_s: float, write_s: float, ended_s: float, written_s: float) -> Sharing:
-        """Return the sharing of a part and a write that were started together.
+    def of(cls, met_s: float, longer_s: float, sent_s: float) -> Sharing:
+        """Return the mean sharing of a part and a write that met for `met_s` seconds.
 
-        Alone they take `alone_s` and `write_s` seconds; they end `ended_s` and `written_s` seconds
-        after the common start.
+        The part then lasted `longer_s` seconds longer than alone, and the write sent what it sends
+        alone in `sent_s` seconds. So both lose as much time at these rates as they did.
         """
-        if min(alone_s, write_s, ended_s) <= 0.0:
+        if met_s <= 0.0 or (longer_s <= _ROUNDING * met_s and met_s - sent_s < _LEAST_LOSS * met_s):
             return cls()
-        if written_s >= ended_s:
-            slowdown, pace = ended_s / alone_s, 1.0 - (written_s - write_s) / ended_s
-        else:
-            slowdown, pace = 1.0 / (1.0 - (ended_s - alone_s) / written_s), write_s / written_s
-        if slowdown - 1.0 < _ROUNDING and 1.0 - pace < _LEAST_LOSS:
-            return cls()
-        return cls(max(1.0, slowdown), min(1.0, pace))
+        slowdown = met_s / max(met_s - longer_s, _LEAST_SHARE * met_s)
+        return cls(max(1.0, slowdown), min(1.0, max(_LEAST_SHARE, sent_s / met_s)))
 
 
 ALONE = Sharing()
@@ -80,6 +77,12 @@ class WriteBesideSteps:
     def slowdown(self) -> float:
         """Largest factor by which a step takes longer."""
         return max(self.passes.slowdown, self.sync.slowdown)
+
+    def of(self, shares: StepShares, writer: int | None) -> WriteBesideSteps:
+        """Return the times of a group's write beside a step with some shares."""
+        if self.in_step is None:
+            return self
+        return replace(self.in_step(shares, writer), in_step=self.in_step)
 
     def beside(self, meets: Meets | None) -> Sharing:
         """Return how the write and a part slow each other."""
@@ -118,9 +121,7 @@ class Write:
 
     def beside(self, meets: Meets | None, shares: StepShares | None) -> Sharing:
         """Return how the write and a part of a step with some shares slow each other."""
-        times = self.times
-        if times.in_step is not None and shares is not None:
-            times = times.in_step(shares, self.writer)
+        times = self.times if shares is None else self.times.of(shares, self.writer)
         return times.beside(meets)
 
     def end(self, whole_s: float = inf) -> None:

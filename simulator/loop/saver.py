@@ -9,6 +9,7 @@ from faultline.simulator.accounting.timeline import EventKind
 from faultline.simulator.job.background import Write
 from faultline.simulator.job.phases import Background, Outcome, Phase, Save, Send, Snapshots, Stall
 from faultline.simulator.loop.state import TrainingState
+from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.state.snapshots import SnapshotSlot
 
 
@@ -130,7 +131,9 @@ class Saver:
                 times, write = state.saving.writes.get(slot.tier.name), None
                 if times is not None:
                     writer = state.members[0] if slot.is_on_storage else None
-                    write = Write(times, writer)
+                    step = state.step.compute
+                    shares = StepShares(step.members, step.pipelines, step.stack_size)
+                    write = Write(times.of(shares, writer), writer)
                 slot.put(state.to_save(progress.now_s), write)
                 if write is not None:
                     yield Background(write)

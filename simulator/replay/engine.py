@@ -212,7 +212,10 @@ class ReplayEngine(Engine):
             # The first failure may come after the time-out of the watchdog, or after the usual end
             # of the exchange. Groups that fail after that failure is noticed are still up.
             failures = [(self._next_failure_s[group], group) for group in down]
-            self.now_s = max(self.now_s, min(failures)[0])
+            first_s = min(failures)[0]
+            # Until then, the exchange went on beside copies.
+            self._flights.end_part(first_s)
+            self.now_s = max(self.now_s, first_s)
             for failure in failures:
                 if failure[0] > self.now_s:
                     down.discard(failure[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +26,7 @@ from faultline.simulator.loop.engine import Engine, nominal_s
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.simgrid.failure_injector import FailureInjector
 from faultline.simulator.simgrid.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid.links import narrowed, remaining_shares
+from faultline.simulator.simgrid.links import narrowed, remaining_shares, storage_shared_equally
 from faultline.simulator.simgrid.rank import ComputeOrder, Failed, Ready, Reduced
 from faultline.simulator.simgrid.rank_orders import RankOrders
 from faultline.simulator.simgrid.simulated_steps import SimulatedSteps
@@ -79,6 +80,7 @@ class SimgridEngine(Engine):
         )
         self._arrived: set[int] = set()
         self._copies: list[Write] = []
+        self._sharing = ExitStack()
         # Whether the hidden gradients of the latest passes are simulated.
         self._gradients_follow = True
 
@@ -90,6 +92,8 @@ class SimgridEngine(Engine):
     def _begin_write(self, phase: Background) -> Outcome:
         """Start a snapshot to storage or to host memories; it shares links with other traffic."""
         write = phase.write
+        if not self._copies:
+            self._sharing.enter_context(storage_shared_equally(self._traffic))
         self._copies.append(write)
         flows = [
             flow
@@ -101,6 +105,8 @@ class SimgridEngine(Engine):
 
     def _end_write(self, write: Write, *, arrived: bool) -> None:
         self._copies.remove(write)
+        if not self._copies:
+            self._sharing.close()
         write.end(self.now_s if arrived else inf)
 
     def _beside_write(self, duration_s: float) -> float:

@@ -12,8 +12,8 @@ from faultline.simulator.simgrid.traffic import Flow
 
 _SAMPLES = 64
 _HEAD_START = 1e-3
-"""Share of a write that is sent before a part begins. SimGrid shares links otherwise between flows
-that begin at once than between a flow in flight and a new one."""
+"""Share of a write that is sent before a part begins: SimGrid 4.1 may leave out links of flows that
+begin at the same moment."""
 
 
 class FlowsAlone:
@@ -35,50 +35,46 @@ class FlowsAlone:
             simgrid.this_actor.sleep_for(self.alone_s / _SAMPLES)
             self._left[sample] = self._left_of(comms)
         self._left[-1] = 0.0
-        _await(comms)
+        _arrived_s(comms)
 
-    def beside(self, part: Callable[[], object], part_s: float) -> tuple[float, ...]:
+    def beside(self, part: Callable[[], object], part_s: float) -> tuple[float, float, float]:
         """Run a part that takes `part_s` alone beside the write; return what `Sharing.of` needs."""
-        comms = begin(self._flows)
-        head_s = _HEAD_START * self.alone_s
+        comms, head_s = begin(self._flows), _HEAD_START * self.alone_s
         simgrid.this_actor.sleep_for(head_s)
         begun_s = simgrid.Engine.clock
         ended_s = lasting_s(part)
-        _await(comms)
-        written_s = max((comm.finish_time for comm in comms), default=begun_s) - begun_s
-        return part_s, self.alone_s - head_s, ended_s, written_s
+        written_s = _arrived_s(comms) - begun_s
+        # The write loses time only while it meets the part.
+        sent_s = self.alone_s - head_s - max(0.0, written_s - ended_s)
+        return min(ended_s, written_s), ended_s - part_s, sent_s
 
     def beside_all(
         self, parts: Sequence[Callable[[], object]], parts_s: Sequence[float], most: int
-    ) -> list[tuple[float, ...] | None]:
+    ) -> list[list[float]]:
         """Run parts in turn beside the write until it ends, each `most` times at most.
 
-        Returns for each part what `Sharing.of` needs: from all runs that the write outlasted, or
-        else from the one in which it ended; None if it met none. Alone they take `parts_s` seconds.
+        Returns for each part what `Sharing.of` needs, as sums over all of its runs. Alone the parts
+        take `parts_s` seconds.
         """
-        found: list[tuple[float, ...] | None] = [None] * len(parts)
+        sums = np.zeros((len(parts), 3))
         comms, sent_s = begin(self._flows), 0.0
         for place, part in [*enumerate(parts)] * most:
             begun_s, is_in_flight = simgrid.Engine.clock, sent_s < self.alone_s
-            lasted_s, left = lasting_s(part), self._left_of(comms)
-            now_sent_s = float(np.interp(-left, -self._left, self._times_s))
-            if left:
-                alone_s, _, all_s, lost_s = found[place] or (0.0, 0.0, 0.0, self.alone_s)
-                alone_s, all_s = alone_s + parts_s[place], all_s + lasted_s
-                lost_s += lasted_s - (now_sent_s - sent_s)
-                found[place] = alone_s, self.alone_s, all_s, lost_s
-            elif is_in_flight and found[place] is None:
-                _await(comms)
-                written_s = max(comm.finish_time for comm in comms) - begun_s
-                found[place] = parts_s[place], self.alone_s - sent_s, lasted_s, written_s
-            sent_s = now_sent_s
-            if not left and place == len(parts) - 1:
+            met_s = lasted_s = lasting_s(part)
+            if is_in_flight:
+                left, before_s = self._left_of(comms), sent_s
+                sent_s = float(np.interp(-left, -self._left, self._times_s))
+                if not left:
+                    met_s = _arrived_s(comms) - begun_s
+                sums[place] += met_s, lasted_s - parts_s[place], sent_s - before_s
+            if sent_s >= self.alone_s and place == len(parts) - 1:
                 break
-        _await(comms)
+        _arrived_s(comms)
+        found: list[list[float]] = sums.tolist()
         return found
 
     def _whole(self) -> None:
-        _await(begin(self._flows))
+        _arrived_s(begin(self._flows))
 
     def _left_of(self, comms: Sequence[simgrid.Comm]) -> float:
         """Return the share of all bytes that has not arrived."""
@@ -86,6 +82,8 @@ class FlowsAlone:
         return sum(comm.remaining for comm in comms) / size if size else 0.0
 
 
-def _await(comms: Sequence[simgrid.Comm]) -> None:
+def _arrived_s(comms: Sequence[simgrid.Comm]) -> float:
+    """Wait for flows; return when the last has arrived, in simulated seconds."""
     for comm in comms:
         comm.wait()
+    return max((comm.finish_time for comm in comms), default=simgrid.Engine.clock)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import simgrid
 
 # Raise it when the same request would be simulated differently.
-_VERSION = 8
+_VERSION = 12
 _MOST_GPUS_CHANGED = 64
 """Largest job whose writes are observed beside each step that a scheme changes. In larger jobs one
 group changes less, and each failure would take seconds to simulate."""
@@ -54,7 +54,7 @@ class _SimulatedWrites:
     def __call__(self, shares: StepShares, writer: int | None) -> WriteBesideSteps:
         """Return the times of a group's write, or of all copies to memories (None)."""
         if (shares, writer) not in self._known:
-            times = cached_simulation(
+            measured = cached_simulation(
                 self.platform,
                 list[Sequence[float]],
                 _VERSION,
@@ -63,9 +63,10 @@ class _SimulatedWrites:
                 shares,
                 writer,
             )
+            (alone_s,), *times = measured
             *passes, sync, sent = (Sharing.of(*part_s) for part_s in times)
             passes, saved = passes or [ALONE], sent if self.traffic.save else ALONE
-            found = WriteBesideSteps(times[0][1], passes[0], sync, saved, sent)
+            found = WriteBesideSteps(alone_s, passes[0], sync, saved, sent)
             self._known[shares, writer] = found
         return self._known[shares, writer]
 
@@ -75,10 +76,10 @@ def simulate_beside(
 ) -> list[Sequence[float]]:
     """Simulate parts of a step with some shares, and a checkpoint, alone and beside a write.
 
-    Returns the arguments of `Sharing.of` for the passes, if the step is simulated, the exchange of
-    gradients, and the checkpoint.
+    Returns the time of the write alone, and the arguments of `Sharing.of` for the passes, if the
+    step is simulated, the exchange of gradients, and the checkpoint.
     """
-    from faultline.simulator.simgrid.links import level_memory_doors
+    from faultline.simulator.simgrid.links import level_memory_doors, storage_shared_equally
     from faultline.simulator.simgrid.loading import lasting_s, run_controller
     from faultline.simulator.simgrid.storage_traffic import transfer
     from faultline.simulator.simgrid.write_in_flight import FlowsAlone
@@ -94,15 +95,18 @@ def simulate_beside(
 
     def measure() -> None:
         write = FlowsAlone(flows)
+        times.append([write.alone_s])
         alone_s = [lasting_s(part) for part in parts]
         found = write.beside_all(parts, alone_s, _MOST_STEPS)
         for place, (part, part_s) in enumerate(zip(parts, alone_s, strict=True)):
             for before in parts[:place]:
                 before()
-            times.append(found[place] or write.beside(part, part_s))
+            met_s = found[place][0]
+            times.append(found[place] if met_s else write.beside(part, part_s))
         times.append(write.beside(save, lasting_s(save)))
 
-    run_controller(engine, "measure", measure)
+    with storage_shared_equally(traffic):
+        run_controller(engine, "measure", measure)
     return times
 
 

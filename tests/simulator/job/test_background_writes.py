@@ -57,17 +57,13 @@ def bare(servers_of: Callable[..., Path]) -> Path:
 
 
 @given(part_s=st.floats(0.1, 100), write_s=st.floats(0.1, 100), share=st.floats(0.05, 0.95))
-def test_rates_follow_from_both_begun_at_once(part_s: float, write_s: float, share: float) -> None:
+def test_rates_follow_from_what_both_lose(part_s: float, write_s: float, share: float) -> None:
     """Two flows on one link, of which one gets a share as long as both last, then all."""
-    ended_s, written_s = part_s / share, write_s / (1 - share)
-    if ended_s < written_s:
-        written_s = part_s + write_s
-    else:
-        ended_s = part_s + write_s
-    found = Sharing.of(part_s, write_s, ended_s, written_s)
+    met_s = min(part_s / share, write_s / (1 - share))
+    found = Sharing.of(met_s, met_s * (1 - share), met_s * (1 - share))
     assert found.slowdown == pytest.approx(1 / share, rel=1e-6)
     assert found.pace == pytest.approx(1 - share, rel=1e-6)
-    assert Sharing.of(part_s, write_s, part_s, write_s) == ALONE
+    assert Sharing.of(part_s, 0.0, part_s) == ALONE
 
 
 HALVES = Sharing(2.0, 0.5)
