@@ -36,10 +36,11 @@ MOST_GPUS = 32
 ROUNDING_S = 2e-9
 """Of SimGrid's clock, which compares dates to a nanosecond; for each second of a longer run."""
 ADAPTER_BYTES_PER_S = 50e9
-FARTHER_APART = {472: 0.07, 605: 0.45, 745: 0.001, 836: 0.03, 879: 0.2}
-"""Measured bounds of cases that differ by more than the rule allows. In 605 and 879 a small
+FARTHER_APART = {277: 0.25, 605: 0.45, 836: 0.03, 879: 0.2}
+"""Measured bounds of cases that differ by more than the rule allows. In 277, 605 and 879 a small
 difference decides in which phase a failure falls, and the engines restart another number of times.
-The cause of the others is not known."""
+In 836 a group fails before it has sent the weights that hide behind the others' first pass: replay
+lets these finish their passes."""
 SCHEMES = sorted(all_strategies())
 PROTECTIONS = sorted(all_protections())
 AROUND_STAGES = ("bamboo", "mecefo", "oobleck", "recycle", "varuna")

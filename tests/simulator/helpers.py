@@ -44,7 +44,7 @@ from faultline.strategies.protection.checkpoint_policies import EverySteps
 OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
-EXACT, SHARED, CROWDED = 1e-6, 0.01, 0.07
+EXACT, SHARED, CROWDED = 1e-6, 0.01, 0.03
 """Largest difference of the engines, as a share of a time, where nothing shares a link with a copy
 of state or with hidden gradients, where something does, and where a copy meets hidden gradients or
 another copy: replay only knows how two of them share links."""
