@@ -86,4 +86,4 @@ def _arrived_s(comms: Sequence[simgrid.Comm]) -> float:
     """Wait for flows; return when the last has arrived, in simulated seconds."""
     for comm in comms:
         comm.wait()
-    return max((comm.finish_time for comm in comms), default=simgrid.Engine.clock)
+    return max((float(comm.finish_time) for comm in comms), default=float(simgrid.Engine.clock))
