@@ -397,7 +397,10 @@ class _Race:
         Its simulation is not needed, however the worlds turn out, and may be the dearest of all.
         """
         first, resolved = self._entrants[0], choice.resolved
-        least_s = resolved.strategy().step_s(resolved.costs()) * self._situation.scenario.job.steps
+        plan, costs = resolved.strategy().plan(), resolved.costs()
+        # Not `step_s`, a mean over a life at whose end few groups are left: groups may return.
+        compute_s = plan.stacks * plan.stack_size * plan.pace * costs.compute_s
+        least_s = (compute_s + costs.all_reduce_s) * self._situation.scenario.job.steps
         is_behind = bool((first.lives.time_s < least_s).all())
         if is_behind:
             late = least_s / self._expected_s(first.lives) - 1.0

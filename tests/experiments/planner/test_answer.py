@@ -245,6 +245,16 @@ def test_no_advice_if_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer_sentences(answer)[0].startswith("No advice: no scheme ends within")
 
 
+def test_only_a_scheme_that_is_slower_without_any_failure_is_not_simulated() -> None:
+    """SPARe's steps take twice as long when few groups are left, which never happens here."""
+    rare = ("failures.mtbf_s=300000", "rejoin.when=at-checkpoint", "rejoin.repair_s=600")
+    answer = answer_plan(situation_with(None, *rare), SCHEMES, STORAGE, Effort(2), at_values=True)
+    assert answer.rows[0].choice.scheme == "spare"
+    (left_out,) = answer.left_out
+    assert left_out.scheme == "replication"
+    assert "without failures 81% slower than checkpoint only with them" in left_out.reason
+
+
 def test_a_scheme_whose_recoveries_are_refused_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
