@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import timedelta
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,14 @@ def simulate(
 
 @contextmanager
 def _executor(workers: int | None, tasks: int) -> Iterator[RunExecutor]:
-    """Yield the kept executor, one of this machine, or this process if that suffices."""
+    """Yield the kept executor, one of this machine, or this process if that suffices.
+
+    A task that has tasks of its own executes them itself: its executor uses the other cores.
+    """
     kept = _kept_executor.get()
     if kept is not None and workers != 1 and tasks > 1:
         yield kept
-    elif min(workers or cores(), tasks) <= 1:
+    elif min(workers or cores(), tasks) <= 1 or parent_process() is not None:
         yield InThisProcess()
     else:
         with open_executor(workers) as executor:
