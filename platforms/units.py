@@ -182,6 +182,19 @@ def exact_number(text: str) -> Fraction | None:
     return Fraction(text.replace("_", "")) if rounded else Fraction(0)
 
 
+_MEANT = {
+    word: unit
+    for unit, words in {
+        "s": "sec secs second seconds",
+        "min": "m mins minute minutes",
+        "h": "hr hrs hour hours",
+        "d": "day days",
+    }.items()
+    for word in words.split()
+}
+"""Units of time that people write, and the unit that they mean."""
+
+
 def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     if unit == "":
         line = f"{text!r} has no unit: {kind.name} is written like {kind.example}"
@@ -192,6 +205,8 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     if kind is SIZE and unit[-1:] == "b":
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
+    if kind is TIME:
+        by_lower = _MEANT | by_lower
     # The case of b and B distinguishes bits from bytes, so it is never guessed.
     if kind in (TIME, SPEED, POWER) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from faultline.experiments.commands.listing import print_list
 from faultline.experiments.commands.output import (
     make_folder,
     print_json,
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     known = all_studies()
+    if arguments.name is None:
+        refuse_idle(arguments, ["full", "output", "seeds"], "without a study")
+        print_list("studies", as_json=arguments.json)
+        return
     if arguments.name not in known:
         raise UserError(
             f"reproduce {arguments.name}: there is no such reproduction; "

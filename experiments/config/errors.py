@@ -39,7 +39,7 @@ EXPLAINED = (
 
 def did_you_mean(word: str, known: list[str]) -> str:
     """Return a remedy for an unknown word: the likely one, or all known ones."""
-    close = get_close_matches(word, known, n=1)
+    close = get_close_matches(word.lower(), known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"use one of {', '.join(sorted(known))}"

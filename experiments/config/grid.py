@@ -14,7 +14,7 @@ from faultline.experiments.config.keys import mistakes_in, path_of, remedy_for, 
 from faultline.experiments.config.numbers import plain
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.config.toml_text import Library, TomlSource
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 EngineName = Literal["replay", "simgrid"]
@@ -98,6 +98,12 @@ class _GridFile(BaseModel):
     set: dict[str, Any] = {}
     grid: dict[str, Any] = {}
     cases: list[dict[str, Any]] = []
+
+
+def grid_descriptions() -> dict[str, str]:
+    """Return what each shipped grid is for, by its name."""
+    texts = {name: parse_toml(_GRIDS.text(name))[0] for name in shipped_grids()}
+    return {name: str(tables["description"]) for name, tables in texts.items()}
 
 
 def shipped_grids() -> list[str]:

@@ -352,7 +352,7 @@ def _describe(mistake: Any, schema: Schema) -> str:
 
 def _likely_choice(given: str, expected: str) -> str:
     choices = [choice for choice in expected.split("'") if choice.strip(" ,") not in ("", "or")]
-    close = get_close_matches(given[:LONGEST_QUOTE], choices, n=1)
+    close = get_close_matches(given[:LONGEST_QUOTE].lower(), choices, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

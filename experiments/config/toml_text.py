@@ -41,6 +41,10 @@ LARGEST_BYTES = MEBIBYTE
 """More than any file that is written by hand."""
 
 
+_FOLDERS = {"scenario": "scenarios", "grid": "grids", "mix": "mixes"}
+"""Folders of shipped files, by their kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Library:
     """TOML files of one kind: the shipped ones by name, a user's own by path."""
@@ -68,6 +72,12 @@ class Library:
             return read_text(name_or_path, LARGEST_BYTES)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
+            for kind, place in _FOLDERS.items():
+                if missing and kind != self.kind and name_or_path in Library(kind, place).names():
+                    raise UserError(
+                        f"{called or name_or_path}: this is a {kind}, where a {self.kind} is "
+                        f"needed ({', '.join(shipped)}, or a TOML file)"
+                    ) from error
             reason = "no such file" if missing else error.strerror
             raise UserError(
                 f"{called or name_or_path}: {reason}{nearest(name_or_path, shipped)}; name a TOML "

@@ -18,7 +18,6 @@ from faultline.simulator.processes.process import (
     retry_if_killed,
 )
 from faultline.simulator.simgrid.errors import SimulationError
-from faultline.simulator.timing.probe_cache import cached
 
 if TYPE_CHECKING:
     import simgrid
@@ -28,24 +27,6 @@ Result = TypeVar("Result")
 
 _LOADED: list[simgrid.Engine] = []
 """The one engine of a process that keeps a platform."""
-
-
-def cached_simulation(
-    platform: Path,
-    kind: Callable[..., Result],
-    version: int,
-    simulate: Callable[Concatenate[simgrid.Engine, Arguments], Result],
-    *args: Arguments.args,
-    **kwargs: Arguments.kwargs,
-) -> Result:
-    """Return the result of `simulate_on`, from the cache if it holds it.
-
-    `kind` is the type of the result: `float`, `list`, or a dataclass of JSON values. The arguments
-    and the `version` are part of the key; raise the version when the same request would be
-    simulated differently.
-    """
-    request = [version, simulate.__name__, repr(args), repr(kwargs)]
-    return cached(platform, request, lambda: simulate_on(platform, simulate, *args, **kwargs), kind)
 
 
 def simulate_on(

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from faultline.platforms.files import MEBIBYTE, read_file, write_file
 from faultline.platforms.network_model import engine_arguments
@@ -27,6 +27,10 @@ from faultline.simulator.timing.cache_folder import cache_directory, keep_within
 _WRITES_PER_TIDYING = 200
 _writes = count()
 
+if TYPE_CHECKING:
+    import simgrid
+
+Arguments = ParamSpec("Arguments")
 Measured = TypeVar("Measured")
 
 
@@ -55,6 +59,31 @@ def cached(
     known = measure()
     _write(entry, known)
     return known
+
+
+def cached_simulation(
+    platform: Path,
+    kind: Callable[..., Measured],
+    version: int,
+    simulate: Callable[Concatenate[simgrid.Engine, Arguments], Measured],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Measured:
+    """Return the result of `simulate_on`, from the cache if it holds it.
+
+    `kind` is the type of the result: `float`, `list`, or a dataclass of JSON values. The arguments
+    and the `version` are part of the key; raise the version when the same request would be
+    simulated differently.
+    """
+
+    def measure() -> Measured:
+        # A cached result needs no processes, and importing them takes long.
+        from faultline.simulator.timing.kept_platform import simulate_on
+
+        return simulate_on(platform, simulate, *args, **kwargs)
+
+    request = [version, simulate.__name__, repr(args), repr(kwargs)]
+    return cached(platform, request, measure, kind)
 
 
 def _content(platform: Path) -> str:

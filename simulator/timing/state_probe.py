@@ -35,7 +35,7 @@ from faultline.simulator.simgrid.state_transfers import (
 )
 from faultline.simulator.simgrid.traffic import Flow
 from faultline.simulator.timing.cache_folder import platform_in_cache
-from faultline.simulator.timing.kept_platform import cached_simulation
+from faultline.simulator.timing.probe_cache import cached_simulation
 from pydantic import BaseModel
 
 if TYPE_CHECKING:

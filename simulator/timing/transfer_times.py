@@ -17,7 +17,7 @@ from faultline.platforms.symmetry import Symmetry
 from faultline.simulator.job.durations import RingTime
 from faultline.simulator.job.recovery_times import MoveTimes
 from faultline.simulator.simgrid.traffic import Flow, Readers, Traffic
-from faultline.simulator.timing.kept_platform import cached_simulation
+from faultline.simulator.timing.probe_cache import cached_simulation
 from faultline.strategies.interface.recovery import Move, SentMove
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid.traffic import Traffic
-from faultline.simulator.timing.kept_platform import cached_simulation
+from faultline.simulator.timing.probe_cache import cached_simulation
 
 if TYPE_CHECKING:
     import simgrid

@@ -13,8 +13,6 @@ from base64 import b64decode, b64encode
 from inspect import getsource
 from typing import Any
 
-import cloudpickle
-
 VARIABLE = "FAULTLINE_REGISTERED"
 
 _classes: dict[str, type[Any]] = {}
@@ -41,6 +39,9 @@ def add(cls: type[Any]) -> None:
 
     A class of the same name is replaced, so that a cell of a notebook can be run again.
     """
+    # Few programs register a class, and each run imports this module.
+    import cloudpickle
+
     pickled = cloudpickle.dumps(cls)
     try:
         source = getsource(cls).encode()
@@ -68,6 +69,14 @@ def _keep(cls: type[Any], source: bytes) -> None:
     _sources[cls.name] = source
 
 
-for _entry in _entries():
-    _name, _pickled, _source = _entry.split(":")
-    _keep(cloudpickle.loads(b64decode(_pickled)), b64decode(_source))
+def _restore() -> None:
+    """Restore the classes that the process which started this one has registered."""
+    import cloudpickle
+
+    for entry in _entries():
+        _, pickled, source = entry.split(":")
+        _keep(cloudpickle.loads(b64decode(pickled)), b64decode(source))
+
+
+if VARIABLE in os.environ:
+    _restore()

@@ -10,6 +10,7 @@ import sys
 from argparse import (
     SUPPRESS,
     Action,
+    ArgumentError,
     ArgumentParser,
     HelpFormatter,
     Namespace,
@@ -37,7 +38,8 @@ class Parser(ArgumentParser):
     """Prints an error in one line, and refuses an option that has no effect with the others."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=_Formatter, **options)
+        # A prefix of an option would change its meaning when an option is added.
+        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
         self._conditions: list[_Condition] = []
         self._is_inside = False  # Whether `parse_known_intermixed_args` is running.
 
@@ -98,6 +100,14 @@ class Parser(ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         # As in argparse, which ignores that help could not be written.
         (file or sys.stderr).write(message)
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """Refuse a choice that is none, with the likely one instead of all."""
+        if action.choices is not None and value not in action.choices:
+            from faultline.experiments.config.errors import did_you_mean
+
+            known = [str(choice) for choice in action.choices]
+            raise ArgumentError(action, f"there is no {value!r}; {did_you_mean(str(value), known)}")
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""

@@ -11,14 +11,14 @@ def declare(commands: Commands) -> None:
     listing = add_command(
         commands,
         "list",
-        "list the known scenarios, clusters, mixes of causes and studies",
-        "preparing:execute_list",
+        "list scenarios, schemes, protections, platforms, mixes of causes, grids, studies",
+        "listing:execute",
         description="List what comes with Faultline, and the mixes of plug-ins.",
     )
     listing.add_argument(
         "kind",
         nargs="?",
-        choices=("scenarios", "clusters", "mixes", "studies"),
+        choices=shared.KINDS,
         help="only these; default: all",
     )
     listing.add_argument(

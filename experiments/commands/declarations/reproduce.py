@@ -19,7 +19,7 @@ def declare(commands: Commands) -> None:
         "headline to the screen.",
     )
     reproduce.add_argument(
-        "name", metavar="NAME", help="a study; faultline list studies names them"
+        "name", metavar="NAME", nargs="?", help="a study; without it, all studies are listed"
     )
     reproduce.add_argument(
         "--full", action="store_true", help="simulate everything that was published"

@@ -9,6 +9,9 @@ from sys import float_info
 
 PLOT_FORMATS = ("png", "svg", "pdf")
 
+KINDS = ("scenarios", "schemes", "protections", "platforms", "mixes", "grids", "studies")
+"""What can be listed."""
+
 DRAWN_GPUS = 16_384
 """GPUs of the job if a failure model is drawn by itself: those of Llama 3's pretraining."""
 

@@ -19,6 +19,7 @@ from faultline.experiments.commands.declarations import (
     sweep,
 )
 from faultline.experiments.commands.declarations.parsing import (
+    Commands,
     Parser,
     add_common,
     prepare_completion,
@@ -27,7 +28,13 @@ from faultline.experiments.streams import print_text
 
 
 def parser() -> Parser:
-    """Return the parser of the command line, with the commands in the order of ``--help``."""
+    """Return the parser of the command line, whose help lists the commands by task."""
+    whole, commands = _declared()
+    _group(whole, commands)
+    return whole
+
+
+def _declared() -> tuple[Parser, Commands]:
     whole = Parser(
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
@@ -48,12 +55,35 @@ def parser() -> Parser:
         preparing,
     ):
         topic.declare(commands)
-    return whole
+    return whole, commands
+
+
+_TASKS = {
+    "one job": ("run", "plan", "explain-recovery"),
+    "many runs": ("sweep", "export", "compare", "plot", "report"),
+    "published results": ("reproduce", "head-to-head"),
+    "what is simulated": ("scenario", "platform", "failures", "list"),
+    "logs of your job": ("learn", "backtest"),
+    "Faultline itself": ("new-scheme", "doctor"),
+}
+"""The commands by task, in the order of ``--help``."""
+
+
+def _group(whole: Parser, commands: Commands) -> None:
+    """List the commands by task in the help, instead of in one list."""
+    shown = {action.dest: action for action in commands._choices_actions}
+    for task, names in _TASKS.items():
+        group = whole.add_argument_group(task)
+        group._group_actions.extend(shown.pop(name) for name in names)
+    assert not shown, f"commands without a task: {', '.join(shown)}"
+    commands.help = SUPPRESS
+    # Only now: the commands' own usages begin with that of the whole.
+    whole.usage = "%(prog)s [-q] [--scheme-file FILE] COMMAND ..."
 
 
 def for_completion() -> Parser:
     """Return the parser for ``shtab``, which writes the script by which a shell completes."""
-    whole = parser()
+    whole, _ = _declared()
     prepare_completion(whole)
     return whole
 

@@ -44,7 +44,7 @@ def test_a_missing_package_is_reported_in_one_line() -> None:
     [
         ("--help", ""),
         ("--help", "1"),
-        ("list clusters", ""),
+        ("list platforms", ""),
         pytest.param("scenario show spare-study", "", marks=pytest.mark.slow),
         ("doctor", ""),
     ],

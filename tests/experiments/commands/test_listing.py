@@ -16,7 +16,7 @@ COMMAND = ("list",)
     ("kind", "names"),
     [
         ("scenarios", shipped_scenarios()),
-        ("clusters", list(preset_names())),
+        ("platforms", list(preset_names())),
         ("studies", list(all_studies())),
     ],
 )
