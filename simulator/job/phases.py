@@ -145,11 +145,11 @@ class Restart(NamedTuple):
 class Load(NamedTuple):
     """Members load the state.
 
-    If a member fails during the load, this is noticed when the load should have ended, and the
-    remaining members load again.
+    If a member is down, none loads. If one fails during the load, this is noticed when the load
+    should have ended.
     """
 
-    members: tuple[int, ...]  # Groups that load; groups that are down by now are left out.
+    members: tuple[int, ...]  # Groups that load.
     # Seconds to load from memory; None for the last checkpoint on storage.
     duration_s: float | None = None
 
@@ -189,7 +189,8 @@ class Outcome(NamedTuple):
         Simulated time at the end of the phase, in seconds.
     missing : mapping of int to Failure
         AllReduce: members that turned out to be down, in ascending order, each with the failure
-        that stopped it. Save: the writer, if it was down and nothing was written.
+        that stopped it. Save: the writer, if it was down and nothing was written. Load: members
+        that are down, and have not loaded.
     failures : sequence of (int, Failure)
         Restart: the groups that failed unnoticed before it or during it, each with its failure, in
         the order of time. Failures of groups that were down are left out.

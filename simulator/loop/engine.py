@@ -199,12 +199,12 @@ class Engine(ABC):
         return Outcome(self.now_s, failures=failures, phases=phases)
 
     def _load(self, phase: Load) -> Outcome:
-        count, remaining = 0, self._up(phase.members)
-        while remaining and len(remaining) != count:
-            count = len(remaining)
-            self._load_into(remaining, phase.duration_s)
-            remaining = self._up(remaining)
-        return Outcome(self.now_s)
+        up = self._up(phase.members)
+        if len(up) == len(phase.members):
+            self._load_into(up, phase.duration_s)
+            up = self._up(up)
+        lost = set(phase.members).difference(up)
+        return self._lacks(sorted(lost)) if lost else Outcome(self.now_s)
 
     def _move(self, recovery: Recovery, members: Sequence[int]) -> None:
         """Move state; send it again from other groups whenever a sender or receiver fails."""

@@ -69,8 +69,7 @@ class Interruptions:
         elif failure.kind == "corrupt" and state.strategy.compares:
             yield from self._lose_a_step()
         elif failure.kind == "corrupt":
-            known = (state.saved, state.saved_before)
-            clean = state.memory.newest_on_storage(known, failure.time_s)
+            clean = state.memory.newest_on_storage(failure.time_s, state.progress.now_s)
             self._restarter.clean[failure] = clean
 
     def _end(self, failure: Failure) -> Generator[Phase, Outcome, None]:

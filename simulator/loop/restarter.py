@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -24,6 +24,7 @@ from faultline.simulator.loop.saver import Saver
 from faultline.simulator.loop.state import TrainingState
 from faultline.simulator.state.snapshots import Saved
 from faultline.strategies.interface.recovery import Recovery, rejoining
+from faultline.strategies.protection.base import Recovery as Place
 
 _UNTIL_DIAGNOSED = ("detect", "diagnose")
 """Phases of a recovery before any repair."""
@@ -141,7 +142,7 @@ class Restarter:
         if state.record:
             state.log(EventKind.RESTARTED)
         self._machines.restarted(begun_s)
-        yield from self._load(*self._state_to_load(struck, clean))
+        yield from self._load(struck, clean, begun_s)
         # The restart has reported all failures before `begun_s`. Later ones have not been reported
         # yet, and are losses of the state that was loaded.
         state.memory.replace_lost_nodes(members, begun_s, state.progress.now_s)
@@ -155,24 +156,20 @@ class Restarter:
         yield from self.restart(is_expected=is_expected)
 
     def _state_to_load(
-        self, struck: Sequence[Failure], clean: Saved | None
-    ) -> tuple[Saved, float | None]:
-        """Return the state that a restart loads, and the time of it; None from storage."""
-        state, progress = self._state, self._state.progress
-        saved, place, duration_s = state.memory.recover(state.before_failure, state.saved, struck)
-        if clean is not None:
-            state.memory.forget()
-            saved, place, duration_s = clean, "storage", None
-            state.saved_before = state.saved = clean
-        # A state older than a corruption is not affected by it.
-        self.clean = {
-            failure: older for failure, older in self.clean.items() if saved.batches > older.batches
-        }
-        self.restarted_s, state.due_step = progress.now_s, 0
-        self._saver.forget_postponed()
-        progress.restarts_from_memory += place == "local"
-        progress.restarts_from_peers += place == "peers"
-        return saved, duration_s
+        self, struck: Iterable[Failure], clean: Saved | None, begun_s: float
+    ) -> tuple[Saved, Place, float | None]:
+        """Return the state that a restart loads, its place, and its time; None from storage.
+
+        All groups were stopped at `begun_s` seconds. The failures `struck` are reported now.
+        """
+        state = self._state
+        state.memory.strike(struck)
+        state.memory.stop(begun_s)
+        if clean is None:
+            return state.memory.recover(state.before_failure, state.saved)
+        state.memory.forget()
+        state.memory.checkpoint.reset(clean)
+        return clean, "storage", None
 
     def _start_processes(
         self, needed: Recovery, up: Sequence[int], absent: tuple[int, ...]
@@ -215,13 +212,44 @@ class Restarter:
             if state.progress.now_s <= launched_s or not state.goes_on():
                 return struck
 
-    def _load(self, saved: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
-        """Go back to a state: from memory in `duration_s` seconds, or from storage.
+    def _load(
+        self, struck: Iterable[Failure], clean: Saved | None, begun_s: float
+    ) -> Generator[Phase, Outcome, None]:
+        """Go back to the last state that is left, from memory or from storage.
 
-        After a load from memory, domains that change their place migrate. In a load from storage,
-        they load the state of their new place.
+        If a group fails in the load, the others load what is left then. After a load from memory,
+        domains that change their place migrate. In a load from storage, they load the state of
+        their new place.
         """
+        state, progress, members = self._state, self._state.progress, self._state.members
+        missing: Mapping[int, Failure] = NONE_MISSING
+        while True:
+            saved, place, duration_s = self._state_to_load(struck, clean, begun_s)
+            self._go_back(saved)
+            if duration_s is None:
+                yield from self._saver.await_storage("load")
+            outcome = yield Load(members, duration_s)
+            state.spend("load", outcome)
+            missing = outcome.missing
+            members = tuple(group for group in members if group not in missing)
+            if not missing or not members:
+                break
+            struck = missing.values()
+        progress.restarts_from_memory += place == "local"
+        progress.restarts_from_peers += place == "peers"
+        migration = state.strategy.migration()
+        if migration is not None and duration_s is not None:
+            state.spend("load", (yield Reconfigure(state.members, recovery=migration)))
+
+    def _go_back(self, saved: Saved) -> None:
+        """Take back what was trained after a state."""
         state, progress = self._state, self._state.progress
+        # A state older than a corruption is not affected by it.
+        self.clean = {
+            failure: older for failure, older in self.clean.items() if saved.batches > older.batches
+        }
+        self.restarted_s, state.due_step = progress.now_s, 0
+        self._saver.forget_postponed()
         progress.take_back(saved.booked)
         state.loaded = saved
         redone = state.rules.resume == "redo" and saved is state.saved and saved.steps > 0
@@ -229,12 +257,6 @@ class Restarter:
         progress.completed_batches, progress.samples = saved.batches.plus(
             -1 if redone else 0, saved.last
         )
-        if duration_s is None:
-            yield from self._saver.await_storage("load")
-        members, migration = state.members, state.strategy.migration()
-        state.spend("load", (yield Load(members, duration_s)))
-        if migration is not None and duration_s is not None:
-            state.spend("load", (yield Reconfigure(members, recovery=migration)))
 
     def wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
         """Wait for repairs if no member is left."""

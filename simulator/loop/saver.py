@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from itertools import count
 
 from faultline.simulator.accounting.timeline import EventKind
+from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.job.background import Write
 from faultline.simulator.job.phases import Background, Outcome, Phase, Save, Send, Snapshots, Stall
+from faultline.simulator.job.timer import Timer
 from faultline.simulator.loop.state import TrainingState
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.state.snapshots import SnapshotSlot
 
 
 class Saver:
-    """Writes the states that a job may go back to."""
+    """Writes the states that a job may go back to.
+
+    Attributes
+    ----------
+    clocks : FailureClocks
+        When groups fail.
+    """
+
+    clocks: FailureClocks
 
     def __init__(
-        self, state: TrainingState, on_checkpoint: Callable[[int, float], None] | None
+        self,
+        state: TrainingState,
+        timer: Timer,
+        on_checkpoint: Callable[[int, float], None] | None,
     ) -> None:
-        self._state, self._on_checkpoint = state, on_checkpoint
+        self._state, self._on_checkpoint, self._timer = state, on_checkpoint, timer
         # Slots that were due during an outage of storage; None stands for a checkpoint.
         self._postponed: set[SnapshotSlot | None] = set()
 
@@ -76,34 +89,46 @@ class Saver:
             state.spend(cause, (yield Stall(state.members, wait_s)))
 
     def save(self) -> Generator[Phase, Outcome, bool]:
-        """Write a checkpoint; return False if no writer succeeded."""
+        """Write a checkpoint; return False if no writer succeeded.
+
+        With a shared optimizer, each member owns a part of it. The failure of another owner than
+        the writer is noticed in the next step; after the last step, at the end of the save.
+        """
         state, progress = self._state, self._state.progress
         members, last = state.members, state.is_done()
         yield from self.await_storage("checkpoint")
-        waits = state.strategy.checkpoint_waits or last
+        waits, is_shared = state.strategy.checkpoint_waits or last, state.optimizer.is_shared
+        saved = state.to_save(progress.now_s)
         for writer in members:
             outcome = yield Save(members, writer, waits)
             state.spend("checkpoint", outcome)
-            if not outcome.missing:
+            owners = members if is_shared else (writer,)
+            if not outcome.missing and not (last and self._fails(owners)):
                 # If the others do not wait for the writer, it is late for the next step.
                 state.disturbed = not waits
+                after_s = outcome.now_s - saved.at_s if waits else self._timer.save_s(writer)
+                state.memory.checkpoint.begin(saved, after_s, owners=owners)
                 self._saved_now()
                 if state.record:
                     state.log(EventKind.CHECKPOINT, groups=(writer,))
                 return True
             if state.record:
                 state.log(EventKind.CHECKPOINT_SKIPPED, groups=(writer,))
-            if state.rules.failed_writer == "skips" and not last:
+            if is_shared or (state.rules.failed_writer == "skips" and not last):
                 break
         if self._on_checkpoint:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
         return False
 
+    def _fails(self, groups: Iterable[int]) -> bool:
+        """Return whether one of some groups has failed by now."""
+        next_failure_s, now_s = self.clocks.next_failure_s, self._state.progress.now_s
+        return any(next_failure_s[group] <= now_s for group in groups)
+
     def _saved_now(self) -> None:
-        """Note that a checkpoint has just been written."""
+        """Count a checkpoint that has just been written, or is being written."""
         state, progress = self._state, self._state.progress
         progress.checkpoints += 1
-        state.saved_before, state.saved = state.saved, state.to_save(progress.now_s)
         state.unsaved_since_s = progress.now_s
         state.restarts_since_save = 0
         if self._on_checkpoint:
@@ -125,6 +150,7 @@ class Saver:
         for slot in state.memory.slots:
             due = slot.due(progress.completed_steps, progress.now_s, down)
             if self._can_save(due, slot) if slot.is_on_storage else due:
+                saved = state.to_save(progress.now_s)
                 if slot.tier.stall_s > 0.0:
                     stall = Stall(state.members, slot.tier.stall_s)
                     state.spend("checkpoint", (yield stall))
@@ -134,7 +160,7 @@ class Saver:
                     step = state.step.compute
                     shares = StepShares(step.members, step.pipelines, step.stack_size)
                     write = Write(times.of(shares, writer), writer)
-                slot.put(state.to_save(progress.now_s), write)
+                slot.put(saved, write)
                 if write is not None:
                     yield Background(write)
                 progress.snapshots += 1

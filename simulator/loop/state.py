@@ -37,8 +37,6 @@ class TrainingState:
         The plan that the next steps follow.
     step : StepPhases
         The phases of the next steps.
-    saved, saved_before : Saved
-        The last checkpoint, and the one before it.
     loaded : Saved
         The state that the last restart went back to.
     before_failure : Saved
@@ -76,13 +74,14 @@ class TrainingState:
         self.record = record
         self.records_steps = record is not None and records_steps
         self.plan = strategy.plan()
-        self.saved = self.saved_before = self.loaded = self.before_failure = self.to_save(0.0)
+        self.loaded = self.before_failure = self.to_save(0.0)
         self.unsaved_since_s = 0.0
         self.restarts_since_save = 0
         self.disturbed = False
         self.due_step, self.due_s = 0.0, 0.0
         self.optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
         self.memory = Memory(job.saving, job.hardware.layout, self.optimizer)
+        self.memory.checkpoint.reset(self.loaded)
         self.hits = HitList(strategy, job.hardware, rules)
         self.conditions = Conditions(job.disturbances)
         self.progress.disturbances = self.conditions.counts
@@ -112,6 +111,13 @@ class TrainingState:
             sound_s = step.costs.nominal_s / step.compute.slow.slowest
             self.response.follow(self.plan, sound_s, slow)
         return step
+
+    @property
+    def saved(self) -> Saved:
+        """The last complete checkpoint; before the first one, the state at the start."""
+        saved = self.memory.checkpoint.whole
+        assert saved is not None
+        return saved
 
     @property
     def members(self) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ class Training:
         records_steps: bool = True,
     ) -> None:
         self.state = TrainingState(job, strategy, record, records_steps=records_steps)
-        self.saver = Saver(self.state, on_checkpoint)
+        self.saver = Saver(self.state, job.timer, on_checkpoint)
         self.machines = Machines(self.state)
         self.restarter = Restarter(self.state, self.saver, self.machines)
         self.interruptions = Interruptions(self.state, self.saver, self.machines, self.restarter)
@@ -63,7 +63,7 @@ class Training:
 
     def loop(self, clocks: FailureClocks) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
-        self.machines.clocks = clocks
+        self.machines.clocks = self.saver.clocks = clocks
         state, strategy, hits = self.state, self.strategy, self.state.hits
         progress, seconds = self.progress, state.seconds
         holds_last_step = state.memory.holds_last_step

@@ -8,7 +8,7 @@ from math import gcd
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.job.work import Saving
 from faultline.simulator.state.shared_optimizer import SharedOptimizer
-from faultline.simulator.state.snapshots import Losses, Saved, SnapshotSlot
+from faultline.simulator.state.snapshots import Losses, Saved, SavedStates, SnapshotSlot
 from faultline.strategies.protection.base import Recovery
 
 
@@ -23,6 +23,8 @@ class Memory:
         steps = [slot.every_steps for slot in self.slots]
         self.snapshots_every = gcd(*steps) if costs_nothing and all(steps) else 0
         """Steps between due snapshots if none costs the job any time; else 0."""
+        self.checkpoint = SavedStates()
+        """The last checkpoints that the job has written to storage."""
         self._survivors = [slot for slot in slots if slot.tier.policy is None]
         self.holds_last_step = bool(self._survivors)
         """Whether a restart uses the state of the last step that survivors hold."""
@@ -32,10 +34,12 @@ class Memory:
         self._optimizer = optimizer
 
     def strike(self, struck: Iterable[Failure]) -> None:
-        """Apply failures: incomplete snapshots become invalid, and lost memories are recorded."""
+        """Apply failures: incomplete states become invalid, and lost memories are recorded."""
+        failures = list(struck)
+        for failure in failures:
+            self.checkpoint.strike(failure.time_s, failure.groups)
         if not (self.slots or self._survivors):
             return
-        failures = list(struck)
         self._losses.add(failures)
         if self.holds_last_step:
             for failure in failures:
@@ -45,8 +49,13 @@ class Memory:
             for slot in self.slots:
                 slot.strike(first_s)
 
+    def stop(self, now_s: float) -> None:
+        """Discard what is incomplete when all groups are stopped, in seconds."""
+        for states in (self.checkpoint, *self.slots):
+            states.strike(now_s)
+
     def recover(
-        self, last: Saved, on_storage: Saved, struck: Iterable[Failure]
+        self, last: Saved, on_storage: Saved, struck: Iterable[Failure] = ()
     ) -> tuple[Saved, Recovery, float | None]:
         """Find the latest state that has survived until a restart.
 
@@ -60,30 +69,34 @@ class Memory:
         latest, duration_s = on_storage, None
         for slot in self._survivors:
             is_whole = self._optimizer.is_whole
-            slot.whole = last._replace(at_s=self._since_s) if is_whole else None
+            slot.reset(last._replace(at_s=self._since_s) if is_whole else None)
         for slot in (*self._survivors, *self.slots):
             source = slot.recovery(self._losses)
             if source is None:
-                slot.clear()
+                slot.reset(None)
             elif slot.whole is not None and slot.whole.batches > latest.batches:
                 latest, place, duration_s = slot.whole, source, slot.tier.load.of(source)
         return latest, place, duration_s
 
-    def newest_on_storage(self, checkpoints: Sequence[Saved], before_s: float) -> Saved:
+    def newest_on_storage(self, before_s: float, now_s: float) -> Saved:
         """Return the newest checkpoint or snapshot on storage that was taken by `before_s`.
 
-        If all are younger, return the last of `checkpoints`. Snapshots in memory are left out,
-        because the next ones overwrite them.
+        If all are younger, return the oldest checkpoint. Snapshots in memory are left out, because
+        the next ones overwrite them.
         """
-        kept = [slot.whole for slot in self.slots if slot.is_on_storage]
-        states = [*checkpoints, *(saved for saved in kept if saved)]
-        old = [saved for saved in states if saved.at_s <= before_s]
-        return max(old, key=lambda saved: saved.batches, default=checkpoints[-1])
+        kept = [self.checkpoint, *(slot for slot in self.slots if slot.is_on_storage)]
+        for states in kept:
+            states.settle(now_s)
+        states_on_storage = (saved for states in kept for saved in (states.whole, states.before))
+        old = [saved for saved in states_on_storage if saved and saved.at_s <= before_s]
+        oldest = self.checkpoint.before or self.checkpoint.whole
+        assert oldest is not None
+        return max(old, key=lambda saved: saved.batches, default=oldest)
 
     def forget(self) -> None:
         """Discard all snapshots: they are invalid."""
         for slot in (*self._survivors, *self.slots):
-            slot.clear()
+            slot.reset(None)
 
     def replace_lost_nodes(self, members: Sequence[int], since_s: float, now_s: float) -> None:
         """Continue with the groups `members`, after all nodes known to be lost were replaced.

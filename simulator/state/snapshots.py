@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from math import inf
 from typing import NamedTuple
@@ -49,13 +49,89 @@ class Losses:
         self._lost_s.clear()
 
 
-class SnapshotSlot:
-    """A tier with its snapshots: the last complete one, and the one that is being taken."""
+class _Copy(NamedTuple):
+    """A state that is saved in a place."""
+
+    saved: Saved
+    write: Write | None = None  # Its flows, if these are simulated.
+    after_s: float = 0.0  # Seconds from its start, or from the end of its flows, to its end.
+    owners: Collection[int] | None = None  # Groups that hold parts of it; None for all.
+
+    @property
+    def whole_s(self) -> float:
+        """When its last byte has arrived from each owner, in seconds; infinite if never."""
+        arrived_s = self.saved.at_s if self.write is None else self.write.whole_s
+        return arrived_s + self.after_s
+
+    def is_lost(self, time_s: float, groups: Collection[int] | None) -> bool:
+        """Return whether it was incomplete when some groups, or all, failed."""
+        if self.whole_s <= time_s:
+            return False
+        if self.owners is None or groups is None:
+            return True
+        return not set(groups).isdisjoint(self.owners)
+
+
+class SavedStates:
+    """The last complete state in one place, the one before it, and the one on its way there.
+
+    A state is complete when its last byte has arrived from each owner. The failure of an owner
+    before that moment loses it, and the state before it remains. Failures are reported after they
+    have happened, so a state that seemed to be complete may be lost, too.
+    """
+
+    def __init__(self) -> None:
+        self._whole: _Copy | None = None
+        self._before: _Copy | None = None
+        self._coming: _Copy | None = None
+
+    @property
+    def whole(self) -> Saved | None:
+        """The last complete state."""
+        return None if self._whole is None else self._whole.saved
+
+    @property
+    def before(self) -> Saved | None:
+        """The complete state before it."""
+        return None if self._before is None else self._before.saved
+
+    def begin(
+        self,
+        saved: Saved,
+        after_s: float = 0.0,
+        write: Write | None = None,
+        owners: Collection[int] | None = None,
+    ) -> None:
+        """Begin to save a state: see `_Copy`."""
+        self.settle(saved.at_s)
+        self._coming = _Copy(saved, write, after_s, owners)
+        self.settle(saved.at_s)
+
+    def settle(self, now_s: float) -> None:
+        """Replace the last complete state if the next one is complete by now, in seconds."""
+        if self._coming is not None and self._coming.whole_s <= now_s:
+            self._before, self._whole, self._coming = self._whole, self._coming, None
+
+    def strike(self, time_s: float, groups: Collection[int] | None = None) -> None:
+        """Discard what was incomplete when some groups, or all, failed at `time_s` seconds."""
+        self.settle(time_s)
+        if self._coming is not None and self._coming.is_lost(time_s, groups):
+            self._coming = None
+        if self._whole is not None and self._whole.is_lost(time_s, groups):
+            self._whole, self._before = self._before, None
+
+    def reset(self, saved: Saved | None) -> None:
+        """Let a complete state, or none, be the only one."""
+        self._whole = None if saved is None else _Copy(saved)
+        self._before = self._coming = None
+
+
+class SnapshotSlot(SavedStates):
+    """A tier with its snapshots."""
 
     def __init__(self, tier: Tier) -> None:
+        super().__init__()
         self.tier = tier
-        self.whole: Saved | None = None
-        self._coming: Saved | None = None
         self._last_s = 0.0
         self._write: Write | None = None
 
@@ -82,7 +158,7 @@ class SnapshotSlot:
             return inf, now_s
         unsaved_s = now_s - self._last_s
         due = self.tier.policy.not_due_before(steps, unsaved_s, now_s, down)
-        whole_s = self._whole_s(self._coming) if self._coming is not None else 0.0
+        whole_s = 0.0 if self._coming is None else self._coming.whole_s
         # Until the last snapshot is complete none is due, whatever the number of steps.
         return due if due[1] >= whole_s else (inf, whole_s)
 
@@ -101,7 +177,7 @@ class SnapshotSlot:
         due_s = np.fromiter(ends_s.values(), float, len(ends_s))
         is_due = steps % self.every_steps == 0
         steps, due_s = steps[is_due], due_s[is_due]
-        whole_s = -inf if self._coming is None else self._whole_s(self._coming)
+        whole_s = -inf if self._coming is None else self._coming.whole_s
         lag_s, place = self.tier.lag_s, int(due_s.searchsorted(whole_s))
         if (due_s[:-1] + lag_s <= due_s[1:]).all():
             # Each snapshot is complete before the next is due.
@@ -113,28 +189,20 @@ class SnapshotSlot:
         return taken
 
     def put(self, saved: Saved, write: Write | None = None) -> None:
-        """Take a snapshot; it is complete the tier's lag after now, or after its write ends."""
-        self._coming, self._last_s, self._write = saved, saved.at_s, write
-        self.settle(saved.at_s)
+        """Take a snapshot, from the start of its stall on.
+
+        It is complete the tier's stall and lag later, or the lag after its write ends. A memory
+        keeps two: the new one overwrites the one before the last.
+        """
+        tier = self.tier
+        self._last_s, self._write = saved.at_s + tier.stall_s, write
+        self.begin(saved, tier.stall_s + tier.lag_s, write)
+        if self._coming is not None and not self.is_on_storage:
+            self._before = None
 
     @property
     def _is_writing(self) -> bool:
         return self._write is not None and not self._write.is_over
-
-    def _whole_s(self, coming: Saved) -> float:
-        """Return when a snapshot that is being taken is complete, in seconds."""
-        arrived_s = coming.at_s if self._write is None else self._write.whole_s
-        return arrived_s + self.tier.lag_s
-
-    def settle(self, now_s: float) -> None:
-        """Replace the last snapshot if the next one is complete by now, in seconds."""
-        if self._coming is not None and self._whole_s(self._coming) <= now_s:
-            self.whole, self._coming = self._coming, None
-
-    def strike(self, time_s: float) -> None:
-        """Discard the snapshot that is incomplete at a failure at `time_s`, in seconds."""
-        self.settle(time_s)
-        self._coming = None
 
     def recovery(self, losses: Losses) -> Recovery | None:
         """Return how the complete snapshot can be loaded; None if it is missing or lost."""
@@ -142,12 +210,8 @@ class SnapshotSlot:
             return None
         return self.tier.keeper.recovery(losses.since(self.whole.at_s))
 
-    def clear(self) -> None:
-        """Discard all snapshots."""
-        self.whole = self._coming = None
-
     def renew(self, since_s: float, now_s: float) -> None:
         """Treat the snapshot as new: nodes lost before `since_s` have been replaced."""
         self._last_s = now_s
         if self.whole is not None:
-            self.whole = self.whole._replace(at_s=since_s)
+            self._whole = _Copy(self.whole._replace(at_s=since_s))

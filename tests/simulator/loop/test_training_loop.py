@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,9 @@ class ScriptedEngine:
     """
 
     def __init__(self, all_reduces: Sequence[Missing] = (), saves: Sequence[Missing] = ()) -> None:
-        self.clocks: Any = SimpleNamespace(events=0, hits=0, hits_while_down=0, events_by_cause={})
+        self.clocks: Any = SimpleNamespace(
+            events=0, hits=0, hits_while_down=0, events_by_cause={}, next_failure_s=[inf] * 64
+        )
         self.phases: list[Phase] = []
         self.now_s = 0.0
         self._scripts = {AllReduce: list(all_reduces), Save: list(saves)}
