@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,14 +108,7 @@ class StepShares(NamedTuple):
     def renamed(self, working: Sequence[int], groups: int) -> StepShares:
         """Return the same shares with the groups `working` renumbered from 0, in this order."""
         order = [*working, *(group for group in range(groups) if group not in {*working})]
-        return self.moved({group: number for number, group in enumerate(order)}, len(working))
-
-    def moved(self, place: Mapping[int, int], working: int | None = None) -> StepShares:
-        """Return the same shares with other numbers of the groups, of which the first work.
-
-        By default, all groups in `place` do.
-        """
-        groups = [*place][:working]
+        place = {group: number for number, group in enumerate(order)}
         changed = {one.group: one for one in self.pipelines if one.stages}
         pipelines = tuple(
             replace(
@@ -125,11 +118,10 @@ class StepShares(NamedTuple):
                     stage._replace(group=place[stage.group]) for stage in changed[group].stages
                 ),
             )
-            for group in groups
+            for group in working
             if group in changed
         )
-        members = tuple(sorted(place[group] for group in groups))
-        return self._replace(members=members, pipelines=pipelines)
+        return self._replace(members=tuple(range(len(working))), pipelines=pipelines)
 
 
 def _with_relative_nodes(pipeline: Pipeline) -> Pipeline:

@@ -1,19 +1,18 @@
 """States that take equal time: how many groups work below a leaf switch, not which.
 
-On a platform that treats all groups alike, two states differ in their time only if different
-numbers of groups work below narrowed links. One of them is the canonical state: pods with narrowed
-links come first, and in a pod the groups whose own links are narrowed. Groups elsewhere only count.
+On a platform that treats all groups alike, narrowed links cost two states differently only if
+different numbers of groups work below them. One state represents all that are alike: its pods with
+narrowed links come first, and in a pod the groups whose own links are narrowed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline.platforms.platform_data import Platform
 from faultline.simulator.pattern.placed_step import PlacedStep
-from faultline.simulator.pattern.plan_shares import StepShares
 
 LinkShares = tuple[tuple[str, float], ...]
 """The share of its bandwidth that each of some links has left."""
@@ -31,7 +30,7 @@ class _Pod:
 
 
 class AlikeStates:
-    """Finds the canonical state of a large step.
+    """Finds the state that represents all alike states of a large step.
 
     Parameters
     ----------
@@ -63,6 +62,9 @@ class AlikeStates:
         # The last pod may have fewer groups: no other pod is put in its place.
         self._whole = len(self._pods[0].groups)
         self._is_known &= all(len(pod.groups) == self._whole for pod in self._pods[:-1])
+        self._pod_of = {
+            group: place for place, pod in enumerate(self._pods) for group in pod.groups
+        }
         self._of_group = self._links_of(enumerate(self._hosts))
         self._of_pod = self._links_of((place, pod.leaves) for place, pod in enumerate(self._pods))
 
@@ -82,16 +84,17 @@ class AlikeStates:
             yield from links
 
     def canonical(
-        self, shares: StepShares, left: LinkShares
-    ) -> tuple[StepShares, LinkShares] | None:
-        """Return the canonical state of the same time; None if it is unknown.
+        self, working: Sequence[int], left: LinkShares
+    ) -> tuple[tuple[int, ...], LinkShares] | None:
+        """Return members and narrowed links that represent all alike states; None if unknown.
 
-        Links beside which no group works have no effect, and are left out.
+        Below the narrowed links as many groups work as in the state; elsewhere all groups do. Links
+        beside which no group works have no effect, and are left out.
 
         Parameters
         ----------
-        shares : StepShares
-            The work of the groups.
+        working : sequence of int
+            The groups that work.
         left : tuple of (str, float)
             Narrowed links, by name.
         """
@@ -108,13 +111,9 @@ class AlikeStates:
                 of_pods[pod].append((node, place, share))
             else:
                 return None
-        working = shares.working
-        if any(one.group not in working for line in shares.pipelines for one in line.stages):
-            return None
-        pod_of = {group: place for place, pod in enumerate(self._pods) for group in pod.groups}
         in_pod = defaultdict[int, list[int]](list)
         for group in working:
-            in_pod[pod_of[group]].append(group)
+            in_pod[self._pod_of[group]].append(group)
         narrowed = {
             group: tuple(sorted(of_groups[group])) for group in working if group in of_groups
         }
@@ -127,20 +126,19 @@ class AlikeStates:
         if any(len(self._pods[pod].groups) < self._whole for pod in affected):
             return None
         affected.sort(key=lambda pod: (described(pod), pod))
-        slots: dict[int, int] = {}
+        members: list[int] = []
         links: dict[str, float] = {}
         for slot, pod in enumerate(affected):
+            links.update(self._moved(self._pods[slot].leaves, of_pods[pod]))
             ordered = sorted(
                 in_pod[pod], key=lambda group: (group not in narrowed, narrowed.get(group, ()))
             )
-            slots.update((group, self._whole * slot + place) for place, group in enumerate(ordered))
-            links.update(self._moved(self._pods[slot].leaves, of_pods[pod]))
-        rest = [group for group in working if group not in slots]
-        first = self._whole * len(affected)
-        slots.update((group, first + place) for place, group in enumerate(rest))
-        for group, own in narrowed.items():
-            links.update(self._moved(self._hosts[slots[group]], own))
-        return shares.moved(slots), tuple(sorted(links.items()))
+            for place, group in enumerate(ordered):
+                member = self._whole * slot + place
+                members.append(member)
+                links.update(self._moved(self._hosts[member], narrowed.get(group, ())))
+        members += range(self._whole * len(affected), len(self._hosts))
+        return tuple(members), tuple(sorted(links.items()))
 
     def _moved(
         self, nodes: Iterable[str], narrowed: Iterable[tuple[int, int, float]]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from faultline.platforms.outages import bandwidths_with_parts_down
 from faultline.platforms.platform_data import Platform
@@ -46,8 +46,27 @@ _VERSION = 15
 _MOST_UNFOLDED_PASSES = 1024
 """Largest number of forward passes in a step for which all ranks are simulated: about 0.1 s."""
 
+_PARTS = tuple(one.name for one in fields(StepTime) if one.name.endswith("_s"))
+
 _SharedStep = tuple[PlacedStep, StepShares]
 """A step on its hosts, with the share of each member."""
+
+
+class _Conditions(NamedTuple):
+    """What a step meets besides its shares: `slow` without its stages, and the rest."""
+
+    slow: SlowStep
+    stages: tuple[tuple[int, float], ...]
+    factor: float  # How many times as long computations take.
+
+
+def _changed(total: StepTime, more: StepTime, less: StepTime, weight: float = 1.0) -> StepTime:
+    """Return a time, changed by a share of the difference of two others, part by part."""
+    parts = {
+        name: getattr(total, name) + weight * (getattr(more, name) - getattr(less, name))
+        for name in _PARTS
+    }
+    return replace(total, **parts)
 
 
 @dataclass(frozen=True)
@@ -118,14 +137,18 @@ class SimulatedStepTimes:
 
     def _time(self, shares: StepShares, slow: SlowStep, factor: float = 1.0) -> StepTime:
         stages, slow = slow.stages, slow._replace(deal=(), stages=())
+        known = _Conditions(slow, stages, factor)
+        if not self.is_even or slow.ranks or self.step.keeps_ranks_apart or self.step.pattern.hides:
+            return self._simulated(shares, known)
+        return self._by_parts(shares, known)
+
+    def _simulated(self, shares: StepShares, conditions: _Conditions) -> StepTime:
+        """Return the time of the very step, or of one of equal time."""
+        slow, stages, factor = conditions
         step = self.step
-        if self.is_even and not (slow == SOUND_STEP or slow.ranks or step.keeps_ranks_apart):
-            shares, slow = self._canonical(shares, slow)
-            if slow != SOUND_STEP and any(line.stages for line in shares.pipelines):
-                return self._with_both(shares, slow, stages, factor)
         if self.is_even and slow == SOUND_STEP:
             step, shares = self._represented(shares)
-        key = step, shares, slow, stages, factor
+        key = step, shares, conditions
         if key not in self._known:
             whole = None if shares == self._everyone else shares
             slower = step.with_slow_stages(dict(stages)) if stages else step
@@ -133,37 +156,54 @@ class SimulatedStepTimes:
             self._known[key] = step_time(self.platform, slower, whole, slow)
         return self._known[key]
 
-    def _canonical(self, shares: StepShares, slow: SlowStep) -> tuple[StepShares, SlowStep]:
-        """Return a state of equal time over narrowed links: the same for all such states."""
-        left = remaining_shares(self.platform, slow)
-        changed_ns = self.platform.stat().st_mtime_ns
-        found = _alike_states(self.platform, changed_ns, self.step).canonical(shares, left)
-        if found is None:
-            return shares, slow
-        return found[0], SlowStep(found[1])
+    def _by_parts(self, shares: StepShares, conditions: _Conditions) -> StepTime:
+        """Return the time of a large step: that of its number of members, and of each change.
 
-    def _with_both(
-        self,
-        shares: StepShares,
-        slow: SlowStep,
-        stages: tuple[tuple[int, float], ...],
-        factor: float,
-    ) -> StepTime:
-        """Return the time of a large step with changed pipelines over narrowed links.
-
-        The narrowed links cost it as much as an unchanged step of the same members: all of its
-        ranks would be simulated otherwise, which takes a minute.
+        Changed pipelines, and narrowed links, cost it as much as a step of which all else is sound.
+        So a state that differs in several ways is not simulated itself. On 512 GPUs, sums differ
+        from simulated steps by less than 0.05 %.
         """
-        sound, narrowed = SOUND_STEP._replace(stages=stages), slow._replace(stages=stages)
-        plain = shares._replace(pipelines=())
-        changed = self._time(shares, sound, factor)
-        more, less = self._time(plain, narrowed, factor), self._time(plain, sound, factor)
-        parts = {
-            one.name: getattr(changed, one.name) + getattr(more, one.name) - getattr(less, one.name)
-            for one in fields(changed)
-            if one.name.endswith("_s")
-        }
-        return replace(changed, **parts)
+        sound = conditions._replace(slow=SOUND_STEP)
+        working = shares.working
+        total = self._of_number(shares, len(working), sound)
+        if any(line.stages for line in shares.pipelines):
+            idle = {one.group for one in shares.pipelines if not one.stages}
+            others = (group for group in range(self.step.groups) if group not in idle)
+            alone = shares._replace(members=tuple(others))
+            sound_s = self._of_number(shares, len(alone.working), sound)
+            total = _changed(total, self._simulated(alone, sound), sound_s)
+        if conditions.slow != SOUND_STEP:
+            left = remaining_shares(self.platform, conditions.slow)
+            changed_ns = self.platform.stat().st_mtime_ns
+            states = _alike_states(self.platform, changed_ns, self.step)
+            members, left = states.canonical(working, left) or (tuple(sorted(working)), left)
+            if left:
+                narrowed = conditions._replace(slow=SlowStep(left))
+                more = self._simulated(shares._replace(members=members, pipelines=()), narrowed)
+                total = _changed(total, more, self._of_number(shares, len(members), sound))
+        return total
+
+    def _of_number(self, shares: StepShares, members: int, conditions: _Conditions) -> StepTime:
+        """Return the time of a sound step of a number of members with unchanged pipelines.
+
+        Each of its parts is a constant, and another over the number of members. Two numbers of
+        members are simulated for both: all, and half of them.
+        """
+        groups = self.step.groups
+        half = max(1, groups // 2)
+
+        def simulated(number: int) -> StepTime:
+            alike = shares._replace(members=tuple(range(number)), pipelines=())
+            return self._simulated(alike, conditions)
+
+        if members < half:
+            return simulated(members)
+        whole = simulated(groups)
+        if members == groups:
+            return whole
+        less = simulated(half)
+        weight = (1.0 / members - 1.0 / groups) / (1.0 / half - 1.0 / groups)
+        return _changed(whole, less, whole, weight)
 
     def _represented(self, shares: StepShares) -> _SharedStep:
         """Return a step of equal time; with few GPUs, latencies of all routes are equal too."""
@@ -237,11 +277,23 @@ def _step_time(
 
 def remaining_shares(platform: Path, slow: SlowStep) -> tuple[tuple[str, float], ...]:
     """Return the share of its bandwidth that each affected link has left."""
+    if not (slow.parts_down or slow.links):
+        return ()
+    return _remaining_shares(platform, platform.stat().st_mtime_ns, slow.links, slow.parts_down)
+
+
+@lru_cache(maxsize=256)
+def _remaining_shares(
+    platform: Path,
+    changed_ns: int,
+    links: tuple[tuple[str, float], ...],
+    parts_down: tuple[str, ...],
+) -> tuple[tuple[str, float], ...]:
     left = dict[str, float]()
-    if slow.parts_down:
-        content = _content(platform, platform.stat().st_mtime_ns)
-        left = bandwidths_with_parts_down(content, slow.parts_down)
-    for link, share in slow.links:
+    if parts_down:
+        # Paths around them take half a second on 4,096 GPUs.
+        left = bandwidths_with_parts_down(_content(platform, changed_ns), parts_down)
+    for link, share in links:
         left[link] = min(share, left.get(link, 1.0))
     return tuple(sorted(left.items()))
 
