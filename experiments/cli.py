@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(ValueError):
             signal.signal(signal.SIGINT, _note_interrupt)
     if arguments is None:
-        # The process is this command's. What it imports stays: to look there for garbage, meanwhile
-        # and in each run, takes time. So do threads, for matrices as small as these.
+        # The garbage collector would search all imported modules, again and again, although none of
+        # them becomes garbage while this command runs. Threads do not pay for matrices this small.
         gc.disable()
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not sys.warnoptions:

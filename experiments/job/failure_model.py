@@ -183,8 +183,8 @@ def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
         (striking if strikes else harmless).append(cause)
     if not striking:
         raise UserError(
-            f"failures.mix = {table.mix!r}: it strikes switches only, and by the platform's cables "
-            "no switch cuts a GPU off; set failures.gpus_per_switch to the GPUs that it stops"
+            f"failures.mix = {table.mix!r}: all its failures are of switches, and every GPU of the "
+            "platform has a way around each switch; set failures.gpus_per_switch to stop GPUs"
         )
     dependence = Dependence(
         kinds.correlated_excess, kinds.excess_within_s, kinds.lemon_shape, kinds.recurrence

@@ -392,7 +392,9 @@ class _Race:
                 self._entrants.append(entrant)
 
     def _is_behind(self, choice: Choice) -> bool:
-        """Return whether a scheme without failures is slower than the first with them, everywhere.
+        """Return whether a scheme is slower without failures than the first one with failures.
+
+        That must hold in every world so far.
 
         Its simulation is not needed, however the worlds turn out, and may be the dearest of all.
         """

@@ -100,7 +100,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class RunCall:
-    """The call of a function of one argument, for tasks that are no run of a scenario."""
+    """The call of a function of one argument: a task other than the run of a scenario."""
 
     function: Callable[[Any], Any]  # A function of a module, so that other processes find it.
     # A store identifies the call by the `repr` of the argument, and keeps the result as JSON.

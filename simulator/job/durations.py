@@ -49,7 +49,7 @@ class RingTime:
         return rounds * self.hop_s + rounds / members * self.transfer_s
 
     def slowed(self, factor: float) -> RingTime:
-        """Return it where sending takes `factor` times as long."""
+        """Return this time on links on which sending takes `factor` times as long."""
         return replace(self, transfer_s=self.transfer_s * factor)
 
 
@@ -70,7 +70,7 @@ class SyncTime:
         return (replicas - 1) / replicas * self.transfer_s + self.alone_s
 
     def slowed(self, factor: float) -> SyncTime:
-        """Return it where sending takes `factor` times as long."""
+        """Return this time on links on which sending takes `factor` times as long."""
         return replace(self, transfer_s=self.transfer_s * factor)
 
 

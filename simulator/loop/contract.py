@@ -193,7 +193,11 @@ class Contract:
     def _check_moves(self, moves: Sequence[Move]) -> None:
         for move in moves:
             if not (0 <= move.group < self._groups and 0 <= move.of < move.stages):
-                self._breach(f"on_failures() moves state that is none of the job's: {move}")
+                self._breach(
+                    f"on_failures() moves the state of stage {move.of} of {move.stages} to group "
+                    f"{move.group}",
+                    f"the job has groups 0 to {self._groups - 1}; stages begin at 0",
+                )
 
     def _check_numbers(self, plan: StepPlan) -> None:
         if plan is self._checked:
@@ -247,7 +251,11 @@ class Contract:
                 stages = self._check_stages(one)
             known[id(one.stages)] = stages
             if one.micro_batches < bool(one.stages):
-                self._breach(f"plan() has a pipeline that cannot be: {one}")
+                self._breach(
+                    f"plan() has {one.micro_batches} micro-batches in the pipeline of group "
+                    f"{one.group}",
+                    "a pipeline with stages computes at least 1",
+                )
             away = [group for group in stages.groups if not _has(plan.members, group)]
             if away:
                 self._breach(
@@ -266,10 +274,17 @@ class Contract:
             0 <= stage.group < self._groups and 0 <= stage.node < stages for stage in one.stages
         )
         if not nodes or len(cuts) > 1:
-            self._breach(f"plan() has a pipeline that cannot be: {one}")
+            self._breach(
+                f"plan() has stages {one.stages} in the pipeline of group {one.group}",
+                f"use nodes 0 to {stages - 1} of groups 0 to {self._groups - 1}, and state the "
+                "layers of all stages or of none",
+            )
         factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]
         if not all(0.0 <= factor <= _MOST for factor in factors):
-            self._breach(f"plan() has a pipeline with work that cannot be: {one}")
+            self._breach(
+                f"plan() has work {factors} in the pipeline of group {one.group}",
+                f"use factors from 0 to {_MOST:,}",
+            )
         groups = tuple(dict.fromkeys(stage.group for stage in one.stages))
         works = tuple((stage.layers, stage.forward, stage.backward) for stage in one.stages)
         return _Stages(one.stages, groups, self._kinds.setdefault(works, len(self._kinds)))

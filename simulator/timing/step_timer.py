@@ -297,7 +297,7 @@ def _placed(
     rings: tuple[tuple[RingEdge, ...], ...],
     _link_shares: frozenset[tuple[str, float]],
 ) -> PlacedJob:
-    """Return ranks, without their computations, on hosts; what it learns of the links is kept."""
+    """Return ranks, without their computations, on hosts; the result remembers the links."""
     pipeline, tensor = len(names[0]), len(names[0][0])
     pattern = StepPattern(
         len(names), pipeline, tensor, context, 1, (), 0.0, 0.0, (), (), (), rings=rings

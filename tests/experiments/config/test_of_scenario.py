@@ -150,7 +150,8 @@ def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None
     platform = tmp_path / "rails.xml"
     write_xml(load_preset("hgx-h100", domains=2), platform)
     settings = [f'platform.file="{platform}"', "failures.model=mix", f'failures.mix="{mix}"']
-    with pytest.raises(UserError, match=r"strikes switches only, .* set failures.gpus_per_switch"):
+    refused = r"all its failures are of switches, .* set failures.gpus_per_switch"
+    with pytest.raises(UserError, match=refused):
         failure_model(load_scenario("spare-sound", settings))
 
 
