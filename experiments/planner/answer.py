@@ -37,6 +37,7 @@ from faultline.experiments.planner.simulation import (
 )
 from faultline.experiments.planner.situation import Situation
 from faultline.experiments.planner.tuning import tune
+from faultline.experiments.runs.point import cores
 
 WORLDS = 64
 """Most worlds, unless the user states another number."""
@@ -60,9 +61,6 @@ _MOST_REFUSED = 0.5
 
 _FIRST_PROTECTIONS = ("storage",)
 """Others need transfers of state that are measured first."""
-
-_AT_ONCE = 8
-"""Candidates that are simulated before the real time is looked at."""
 
 _NO_TIME = "no time was left to simulate it (--within)"
 
@@ -374,8 +372,10 @@ class _Race:
             return
         first_lives = self._entrants[0].lives
         self._cap_s = CAP * self._expected_s(first_lives)
+        # With a limit of real time, it is looked at as often as all processors are busy.
+        at_once = len(self._waiting) if self._ends_s == inf else cores()
         while self._waiting and not self.is_late:
-            ahead = [choice for choice in self._tuned(_AT_ONCE) if not self._is_behind(choice)]
+            ahead = [choice for choice in self._tuned(at_once) if not self._is_behind(choice)]
             self._enter(ahead, self._simulate(ahead, range(worlds)))
         late = [one.choices[0] for one in self._waiting]
         self._left_out += [LeftOut(one.scheme, one.protection, _NO_TIME) for one in late]

@@ -107,20 +107,25 @@ def find_candidates(
 def _leading(found: Iterable[Candidate]) -> tuple[list[Candidate], int]:
     """Return the first candidates of each scheme and moment of return, and the number of others.
 
+    The first of each scheme come first, then the second of each, as real time may be short.
     Closed forms compare protections under one scheme well; schemes are compared by simulation.
     """
     taken: Counter[tuple[str, str, int]] = Counter()
-    leading, behind = [], 0
+    places: Counter[str] = Counter()
+    leading: list[tuple[int, Candidate]] = []
+    behind = 0
     for one in found:
         first = one.choices[0]
         returning = first.redundancy if first.returns_groups else 0
         key = first.scheme, first.rejoin_when, returning
         taken[key] += 1
         if taken[key] <= MOST_SET_UPS:
-            leading.append(one)
+            places[first.scheme] += 1
+            leading.append((places[first.scheme], one))
         else:
             behind += 1
-    return leading, behind
+    leading.sort(key=lambda pair: pair[0])
+    return [one for _, one in leading], behind
 
 
 def _of_pair(

@@ -303,7 +303,7 @@ def test_an_answer_comes_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) 
     stand_in(monkeypatch, lambda name, world, life: ratios[name] + luck(world, life, 0.5))
     clock = iter(range(10_000))
     monkeypatch.setattr(answers_module.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(answers_module, "_AT_ONCE", 1)
+    monkeypatch.setattr(answers_module, "cores", lambda: 1)
     effort = Effort(64, within_s=2.5)
     answer = answer_plan(small(), SCHEMES, STORAGE, effort, at_values=True)
     assert answer.worlds == 4
