@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from faultline.experiments.config.model_numbers import memory_of, parallel_job, split_of
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.job import ModelTable
 from faultline.experiments.job.platform_files import gpu_of
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
@@ -32,7 +34,13 @@ def job_shape(scenario: Scenario) -> JobShape:
     The limits are stated, or follow from the platform's GPUs if a model is named. Otherwise there
     are none.
     """
-    table = scenario.model
+    gpu = gpu_of(scenario) if scenario.model.name != "stated" else None
+    return _shape_of(scenario.model, scenario.job.groups, None if gpu is None else gpu.memory_bytes)
+
+
+@lru_cache(maxsize=256)
+def _shape_of(table: ModelTable, groups: int, memory_bytes: float | None) -> JobShape:
+    """Return the shape of jobs with a model and a number of groups: each run asks for it."""
     # An unnamed model contributes only its dimensions, even if they are inconsistent.
     model = KNOWN_MODELS.get(table.name, table)
     # Without sharding, each replica has the whole state of the optimizer.
@@ -55,17 +63,16 @@ def job_shape(scenario: Scenario) -> JobShape:
         backward_share=table.backward_share,
         split=split_of(table),
     )
-    gpu = gpu_of(scenario) if table.name != "stated" else None
-    if gpu is None:
+    if memory_bytes is None:
         return shape
-    job, memory_bytes = parallel_job(table, scenario.job.groups), gpu.memory_bytes
+    job = parallel_job(table, groups)
     whole = table.pipeline, table.tensor
 
-    def fits(stages: int, tensor: int, held: int = 1, groups: int = scenario.job.groups) -> bool:
-        return _needed_bytes(job, stages, tensor, groups * job.context, held) <= memory_bytes
+    def fits(stages: int, tensor: int, held: int = 1, data: int = groups) -> bool:
+        return _needed_bytes(job, stages, tensor, data * job.context, held) <= memory_bytes
 
-    few = (groups for groups in range(1, scenario.job.groups) if fits(*whole, groups=groups))
-    shape = replace(shape, least_groups=next(few, scenario.job.groups))
+    few = (data for data in range(1, groups) if fits(*whole, data=data))
+    shape = replace(shape, least_groups=next(few, groups))
 
     # Schemes do not interleave the pipelines that they change.
     job = replace(job, layout=replace(job.layout, virtual_stages=1))
