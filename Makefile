@@ -75,10 +75,10 @@ reproduce-mecefo-convergence: ready ## approximate gradients: a small language m
 reproduce-recycle: ready ## re-routed micro-batches: ReCycle, Oobleck, Bamboo
 	@$(BIN)/faultline reproduce recycle $(ARGS)
 
-compare: ready ## compare all schemes, and draw maps of the best one (about 45 minutes)
+compare: ready ## plan the same jobs in many circumstances, and draw maps of the best scheme (hours)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
-compare-quick: ready ## the same with few seeds and one map (about 2 minutes)
+compare-quick: ready ## a table and a map of a few cells (minutes)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
 
 sweep: ready ## run the grid GRID into FILE, or its missing runs

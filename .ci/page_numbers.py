@@ -20,7 +20,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.studies.head_to_head.figures import name_of
-from faultline.experiments.studies.head_to_head.maps import JOBS, MAPS_OF
+from faultline.experiments.studies.head_to_head.grids import JOBS, MAPS_OF
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = ROOT / "results" / "published"
@@ -140,7 +140,6 @@ def _ratios_table() -> str:
         name: _table(f"head-to-head-{name}").groupby(["scheme", "x", "y"]).ratio.min()
         for name in ("settings", "stalls", "interleaved")
     }
-    fits = _table("head-to-head-settings").query("x == 1").groupby("scheme").fits_memory.any()
     order = best["settings"].loc[:, 1, 1].sort_values().index
     lines = [f"| scheme | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
     for scheme in order:
@@ -148,9 +147,8 @@ def _ratios_table() -> str:
         for plane, x, y in columns.values():
             ratio = best[plane].get((scheme, x, y))
             digits = 2 if plane == "settings" and x == 2 else 3
-            cells.append("" if ratio is None else f"{ratio:.{digits}f}")
-        name = name_of(scheme).removesuffix("*") + ("" if fits[scheme] else " (does not fit)")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+            cells.append("" if pd.isna(ratio) else f"{ratio:.{digits}f}")
+        lines.append(f"| {name_of(scheme).removesuffix('*')} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

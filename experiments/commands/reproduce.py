@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +43,15 @@ def execute_head_to_head(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 
-    schemes, quick = tuple(arguments.schemes or ()), arguments.quick
-    study = HeadToHead(schemes=schemes, only=arguments.only)
-    if quick:
-        study = replace(study, samples=16, jobs=study.jobs[:1], maps=study.maps[:1])
-    seeds = arguments.seeds or (2 if quick else 8)
+    quick = arguments.quick
+    study = HeadToHead(
+        worlds=arguments.worlds or (4 if quick else 8),
+        schemes=tuple(arguments.schemes or ()),
+        only=arguments.only,
+        quick=quick,
+    )
     console = Screen(stderr=arguments.json, width=150)
-    _simulate(study, arguments, "head-to-head", console, seeds=seeds)
+    _simulate(study, arguments, "head-to-head", console)
 
 
 def _simulate(

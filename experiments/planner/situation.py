@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
@@ -183,7 +183,7 @@ def choices_like(situation: Situation, like: Choice) -> list[Choice]:
 
 def read_situation(
     name: str,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, object] | Sequence[str] = (),
     gpus: int | None = None,
     mtbf_s: float | None = None,
     restart_s: float | None = None,
@@ -198,7 +198,7 @@ def read_situation(
     Parameters
     ----------
     name, settings
-        Name of a shipped scenario, or a TOML file; and ``key=value`` settings.
+        Name of a shipped scenario, or a TOML file; and ``key=value`` settings, or values by key.
     gpus : int, optional
         Size of the job.
     mtbf_s, restart_s : float, optional

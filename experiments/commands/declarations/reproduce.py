@@ -35,18 +35,21 @@ def declare(commands: Commands) -> None:
         "head-to-head",
         "run all schemes on one platform, and draw maps of which is best where",
         "reproduce:execute_head_to_head",
-        description="Simulate all schemes of this project under the same failures: tables of one "
-        "job in three settings, with one price for every recovery, other layers, other links; and "
-        "maps of three jobs, over the priors of uncertain inputs: which scheme trains soonest, "
-        "and which costs least in GPU-hours, energy, or time to a loss. Simulated cells are kept "
-        "in DIR/cells.sqlite: the same command resumes after an interruption.",
-        epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",
+        description="Plan one job in several circumstances (three settings, one price for every "
+        "recovery, other layers, other links), and three jobs on maps of two circumstances, over "
+        "the priors of all other inputs: which scheme trains soonest. Answers are kept in "
+        "DIR/cells.sqlite: the same command resumes after an interruption.",
+        epilog="example: faultline head-to-head --quick --schemes checkpoint spare",
     )
-    match.add_argument("--quick", action="store_true", help="one map of one job, and few seeds")
     match.add_argument(
-        "--seeds", metavar="K", type=shared.count, help="seeds of a table's cell; default: 8, or 2"
+        "--quick",
+        action="store_true",
+        help="one table and one map, at every other value of their axes",
     )
-    shared.add_schemes(match, "schemes, or one as spare/reft; default: all")
+    match.add_argument(
+        "--worlds", metavar="K", type=shared.count, help="worlds of a cell; default: 8, or 4"
+    )
+    shared.add_schemes(match, "default: all")
     match.add_argument(
         "--only",
         choices=(*_TABLES, "maps"),
@@ -55,4 +58,3 @@ def declare(commands: Commands) -> None:
     )
     shared.add_workers(match)
     shared.add_output(match, "DIR", "default: results/head-to-head")
-    match.not_with("--only", "--seeds", values=("maps",))

@@ -1,187 +1,258 @@
-"""The head-to-head: all candidates in the same cells, and maps of the best one."""
+"""The head-to-head: plans of one job in listed circumstances, and of three jobs on maps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from math import inf
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.hardware import breakage_of
+from faultline.experiments.planner.answer import Answer, Effort, answer_plan
+from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
-from faultline.experiments.studies.head_to_head import setting
-from faultline.experiments.studies.head_to_head.cell_runs import (
-    CellTask,
-    candidate_table,
-    simulate_cell,
-)
-from faultline.experiments.studies.head_to_head.emulation import filled_map
 from faultline.experiments.studies.head_to_head.figures import (
-    draw_costs,
     draw_maps,
     draw_settings,
     map_sentences,
     name_of,
 )
-from faultline.experiments.studies.head_to_head.maps import (
-    JOBS,
+from faultline.experiments.studies.head_to_head.grids import (
+    FACTS,
+    LISTS,
     MAPS_OF,
-    SampledMap,
-    remaining_candidates,
-    sample_map,
+    RATES_S,
+    Cell,
+    every_other,
+    listed_cells,
+    map_cells,
 )
-from faultline.experiments.studies.head_to_head.maps import MAPS as ALL_MAPS
-from faultline.experiments.studies.head_to_head.setting import Candidate, MeasuredJob
 from faultline.experiments.studies.stage import Stage
+from faultline.strategies.plugins.registry import all_strategies
 from rich.text import Text
 
-LISTS = ("settings", "stalls", "interleaved", "layers", "links")
-"""Lists of circumstances (``data/cells.csv``); each becomes a table."""
 MAPS = "maps"
 """The name of the maps for ``--only``."""
 
-_FAILURES, _MOST_STEPS = 200, 1_000_000
-"""Wanted failures of a sample of a map, and the most steps for them."""
+_OF_LAYERS = "oobleck"
+"""The scheme that divides its pipelines anew by whole layers: the list ``layers`` is its own."""
 
-_FIRST_SAMPLES = (4, 16)
-"""After these numbers of samples, candidates that do not fit or are hopeless are dropped."""
+_CELL = ["plane", "job", "x", "y"]
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    """A plan to make: its cell, its schemes (all if none), and how much to simulate."""
+
+    cell: Cell
+    schemes: tuple[str, ...]
+    worlds: int
+    failures: int  # Failures of a run, if the job has so many.
+
+
+def plan_cell(task: CellPlan) -> list[Record]:
+    """Return the answer of a cell: a row per scheme, the advised one first, then those left out."""
+    cell = task.cell
+    situation = read_situation(cell.job, cell.settings, cell.gpus)
+    steps = max(1, round(task.failures * situation.mtbf_s / situation.ideal_step_s))
+    effort = Effort(task.worlds, steps=steps)
+    schemes = task.schemes or None
+    answer = answer_plan(situation, schemes, effort=effort, at_values=cell.is_listed)
+    return answer_rows(cell, situation, answer)
+
+
+def answer_rows(cell: Cell, situation: Situation, answer: Answer) -> list[Record]:
+    """Return the rows of an answer; times are ratios to the time without failures.
+
+    Columns: the cell and its circumstances; the scheme with its protection, redundancy and steps
+    between snapshots; ``worlds`` in which it was simulated; ``ratio``, its expected time, with the
+    80 % band of one run (``ratio_low``, ``ratio_high``); ``probability`` of being the best;
+    ``best`` for the least expected time, ``tied`` if the worlds do not separate a scheme from that
+    one; ``regret``, the expected excess over the soonest in hindsight; ``capped``, the share of
+    worlds in which a run counts as the cap; ``note``, why a scheme is left out.
+    """
+    scenario, ideal_s = situation.scenario, situation.ideal_s
+    circumstances = {
+        "plane": cell.grid,
+        "job": cell.job,
+        "x": cell.x,
+        "y": cell.y,
+        "name": cell.name,
+        "mtbf_s": situation.mtbf_s,
+        "restart_s": situation.restart_s,
+        "gpus": scenario.job.all_gpus,
+        "gpus_paid": situation.gpus,
+        "under_repair": breakage_of(scenario, failure_model(scenario)).under_repair,
+        "steps": answer.steps,
+        "step_s": situation.ideal_step_s,
+    }
+    ties = {row.choice.scheme for row in answer.ties}
+    rows = [
+        {
+            **circumstances,
+            "scheme": (choice := row.choice).scheme,
+            "protection": choice.protection,
+            "redundancy": choice.redundancy,
+            "interval_steps": choice.interval_steps,
+            "worlds": row.worlds,
+            "ratio": (bands := row.judgement.bands).mean / ideal_s,
+            "ratio_low": bands.low / ideal_s,
+            "ratio_high": bands.high / ideal_s,
+            "probability": row.judgement.best.mean,
+            "best": place == 0,
+            "tied": choice.scheme in ties,
+            "regret": row.judgement.regret.mean / ideal_s,
+            "capped": row.judgement.capped,
+            "note": "; ".join(row.endings),
+        }
+        for place, row in enumerate(answer.rows)
+    ]
+    reasons = {one.scheme: one.reason for one in reversed(answer.left_out)}
+    simulated = {row.choice.scheme for row in answer.rows}
+    return rows + [
+        {**circumstances, "scheme": scheme, "worlds": 0, "best": False, "tied": False, "note": why}
+        for scheme, why in reasons.items()
+        if scheme not in simulated
+    ]
+
+
+def map_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per cell of the maps, with the scheme of the least expected time.
+
+    Columns: ``job``, ``map``, ``x``, ``y``; ``best``; ``ties``, the schemes that tie with it,
+    separated by spaces; ``probability`` that it is the best; ``cost``, its ratio; ``regret``;
+    ``plain_cost``, that of checkpoints alone.
+    """
+    found = []
+    for (name, job, x, y), cell in rows.groupby(_CELL, sort=False):
+        simulated = cell[cell["worlds"] > 0]
+        if simulated.empty:
+            continue
+        best = simulated[simulated["best"]].iloc[0]
+        plain = simulated.loc[simulated["scheme"] == "checkpoint", "ratio"]
+        found.append(
+            {
+                "job": job,
+                "map": name,
+                "x": x,
+                "y": y,
+                "best": best["scheme"],
+                "ties": " ".join(simulated.loc[simulated["tied"], "scheme"]),
+                "probability": best["probability"],
+                "cost": best["ratio"],
+                "regret": best["regret"],
+                "plain_cost": None if plain.empty else plain.iloc[0],
+            }
+        )
+    return pd.DataFrame(found)
 
 
 @dataclass(frozen=True)
 class HeadToHead(Study):
-    """All candidates in the same cells of lists, and on maps of three jobs.
+    """Plans in the cells of lists, and on the maps of three jobs."""
 
-    The stage's seeds apply to the cells of lists; a sample of a map has one seed.
-    """
-
-    samples: int = 64  # Samples of a map.
-    jobs: tuple[str, ...] = tuple(JOBS)  # Scenarios of the maps.
-    maps: tuple[str, ...] = tuple(ALL_MAPS)  # Names of the maps.
-    schemes: tuple[str, ...] = ()  # Schemes or candidates; all by default.
-    # ``settings``, ``stalls``, ``interleaved``, ``layers``, ``links`` or ``maps``; all by default.
-    only: str | None = None
+    worlds: int = 8
+    schemes: tuple[str, ...] = ()  # All by default.
+    only: str | None = None  # One of `LISTS`, or `MAPS`; all by default.
+    quick: bool = False  # The first list and map, at every other value of their axes; short runs.
 
     float_format: ClassVar[str | None] = "%.5g"
 
     def simulate(self, stage: Stage) -> Results:
-        """Run the cells, or read their stored results."""
-        candidates = tuple(setting.all_candidates(self.schemes))
-        results: Results = {}
-        if self.only != MAPS:
-            tasks = self._tasks(candidates, stage.seeds)
-            simulated = stage.calls("lists", simulate_cell, tasks, kept_in="cells")
-            table = candidate_table([row for of_task in simulated for row in of_task])
-            lists = {str(name): rows for name, rows in table.groupby("plane", sort=False)}
-            results |= {"table": table, "lists": lists}
-        if self.only in (None, MAPS):
-            results |= self._mapped(stage, candidates)
-        return results
+        """Make the plans, or read their stored answers."""
+        known = list(all_strategies())
+        for name in self.schemes:
+            if name not in known:
+                raise UserError(f"--schemes {name}: no such scheme; {did_you_mean(name, known)}")
+        rows = list[Record]()
+        for title, cells in self._grids():
+            tasks = [self.plan(cell) for cell in cells]
+            answers = stage.calls(title, plan_cell, tasks, kept_in="cells")
+            rows += [row for of_cell in answers for row in of_cell]
+        if not rows:
+            raise UserError(f"--only layers: none of these schemes depends on layers: {_OF_LAYERS}")
+        table = pd.DataFrame(rows)
+        lists = {name: of for name, of in table.groupby("plane", sort=False) if name in LISTS}
+        on_maps = table[~table["plane"].isin(LISTS)]
+        return {"lists": lists} | ({} if on_maps.empty else {"maps": map_table(on_maps)})
 
-    def _tasks(self, candidates: tuple[Candidate, ...], seeds: int) -> list[CellTask]:
-        layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
-        measure = partial(setting.measure_job, {one.protection for one in candidates})
-        unchanged = cache(measure)
+    def plan(self, cell: Cell) -> CellPlan:
+        """Return what to plan in a cell."""
+        schemes = (_OF_LAYERS,) if cell.grid == "layers" else self.schemes
+        # The neighbours of a cell on a map have the same worlds: shorter runs suffice.
+        failures = 25 if self.quick else 100 if cell.is_listed else 50
+        return CellPlan(cell, schemes, self.worlds, failures)
 
-        @cache
-        def measured(name: str, cell_name: str) -> MeasuredJob:
-            changes, edits = setting.CHANGES.get(name), setting.EDITS.get(cell_name)
-            return measure(changes, edits) if changes or edits else unchanged()
-
-        def listed(name: str) -> list[CellTask]:
-            of_list = layered if name == "layers" else candidates
-            few = tuple(range(min(seeds, setting.MOST_SEEDS.get(name, seeds))))
-            return [
-                CellTask(cell, of_list, few, measured(name, cell.name), races=False)
-                for cell in (setting.listed_cells(name) if of_list else ())
-            ]
-
-        chosen = [task for name in ([self.only] if self.only else LISTS) for task in listed(name)]
-        if not chosen:
-            raise UserError("--only layers: none of these schemes depends on the number of layers")
-        return chosen
-
-    def _mapped(self, stage: Stage, candidates: tuple[Candidate, ...]) -> Results:
-        """Return the cells of all maps and the errors of their emulators."""
-        filled = list[tuple[SampledMap, pd.DataFrame]]()
-        for job in self.jobs:
-            measured = setting.measure_job({one.protection for one in candidates}, name=job)
-            # A sample has one run; more failures make it depend less on chance.
-            measured = replace(measured, failures=_FAILURES, most_steps=_MOST_STEPS)
-            for name in (one for one in MAPS_OF[job] if one in self.maps):
-                sampled_map = sample_map(job, name, measured, candidates, self.samples)
-                rows, remaining, done = list[dict[str, Any]](), candidates, 0
-                for end in (*_FIRST_SAMPLES, self.samples):
-                    tasks = sampled_map.tasks(remaining, measured, range(done, end))
-                    title = f"{job}: {name}"
-                    found = stage.calls(title, simulate_cell, tasks, kept_in="cells")
-                    rows += [row for of_task in found for row in of_task]
-                    remaining = remaining_candidates(
-                        pd.DataFrame(rows), remaining, end > _FIRST_SAMPLES[0]
-                    )
-                    done = end
-                filled.append((sampled_map, pd.DataFrame(rows)))
-        cells, errors = zip(*stage.calls("emulators", filled_map, filled), strict=True)
-        return {
-            "maps": pd.concat(cells, ignore_index=True),
-            "errors": pd.concat(errors, ignore_index=True),
-        }
+    def _grids(self) -> list[tuple[str, list[Cell]]]:
+        """Return the title and the cells of each grid."""
+        lists = [name for name in LISTS if self.only in (None, name)]
+        if self.schemes and _OF_LAYERS not in self.schemes:
+            lists = [name for name in lists if name != "layers"]
+        maps = [(job, name) for job, names in MAPS_OF.items() for name in names]
+        if self.only not in (None, MAPS):
+            maps = []
+        if self.quick:
+            lists, maps = lists[:1], maps[:1]
+        found = [(name, listed_cells(name)) for name in lists]
+        found += [(f"{job}: {name}", map_cells(job, name)) for job, name in maps]
+        return [(title, every_other(cells)) for title, cells in found] if self.quick else found
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """Return the rows of the settings' table, without infinite numbers."""
-        table = results.get("lists", {}).get("settings")
-        if table is None:
-            return []
-        finite = table.notna() & ~table.isin([inf, -inf])
-        found: list[dict[str, Any]] = table.astype(object).where(finite, None).to_dict("records")
+        """Return the rows of the settings' table, with None for unknown values."""
+        table = results["lists"].get("settings", pd.DataFrame())
+        known = table.astype(object).where(table.notna(), None)
+        found: list[dict[str, Any]] = known.to_dict("records")
         return found
 
     def tables(self, results: Results) -> Tables:
-        """Return a table for each list of circumstances, and those of the maps."""
-        of_maps = {name: results[name] for name in ("maps", "errors") if name in results}
-        named = {**results.get("lists", {}), **of_maps}
+        """Return a table for each list, and that of the maps."""
+        named = {**results["lists"]} | {name: results[name] for name in results if name == MAPS}
         return {f"head-to-head-{name}": table for name, table in named.items()}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the settings, the maps of all jobs by time, and those of one job by all costs."""
+        """Return the times of all schemes in the settings, and the maps."""
         drawn = dict[str, Draw]()
-        if "settings" in results.get("lists", {}):
-            drawn["head-to-head-settings.png"] = partial(draw_settings, results["table"])
-        if "maps" in results:
-            tables = results["maps"], results["errors"]
-            drawn["head-to-head-maps.png"] = partial(draw_maps, *tables)
-            drawn["head-to-head-costs.png"] = partial(draw_costs, results["maps"])
+        if "settings" in results["lists"]:
+            drawn["head-to-head-settings.png"] = partial(
+                draw_settings, results["lists"]["settings"]
+            )
+        if MAPS in results:
+            drawn["head-to-head-maps.png"] = partial(draw_maps, results[MAPS])
         return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Text | str]:
-        """Return the ratios of lists, and the impossible candidates."""
-        for name, table in results.get("lists", {}).items():
+        """Return the ratios of lists, and the schemes that are left out."""
+        for name, table in results["lists"].items():
             yield _shown_ratios(table, name)
-            for candidate, cells in table[table["seeds"] == 0].groupby("candidate", sort=False):
-                printed = f"{candidate}: left out of {len(cells)} cells; {cells['note'].iloc[0]}"
+            for scheme, cells in table[table["worlds"] == 0].groupby("scheme", sort=False):
+                printed = f"{scheme}: left out of {len(cells)} cells; {cells['note'].iloc[0]}"
                 yield Text(printed, style="yellow")
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the fastest schemes today, and their shares of the maps."""
-        settings = results.get("lists", {}).get("settings")
+        """Return the soonest schemes today, and their shares of the maps."""
+        settings = results["lists"].get("settings")
         printed = [] if settings is None else today_sentences(settings)
-        return [*printed, *map_sentences(results["maps"])] if "maps" in results else printed
+        return [*printed, *map_sentences(results[MAPS])] if MAPS in results else printed
 
 
 def _shown_ratios(table: pd.DataFrame, plane: str) -> Table:
-    """Return the time of each candidate, a column per circumstance of a list."""
-    places = {cell.x: cell.name for cell in setting.listed_cells(plane)}
-    facts = setting.FACTS if table["y"].nunique() > 1 else ("", "")
+    """Return the time of each scheme, a column per circumstance of a list."""
+    facts = FACTS if table["y"].nunique() > 1 else ("", "")
     circumstances = [
-        f"{places[x]}, {facts[int(y)]}".removesuffix(", ")
-        for x, y in zip(table["x"], table["y"], strict=True)
+        f"{name}, {facts[int(y)]}".removesuffix(", ")
+        for name, y in zip(table["name"], table["y"], strict=True)
     ]
-    title = f"{plane}: time to train over that without failures, mean over seeds"
-    rows = {"candidate": "candidate", "scheme": "scheme"}
-    named = table.assign(circumstances=circumstances, scheme=table["scheme"].map(name_of))
-    return wide_table(title, named, rows, "circumstances", "ratio", "{:.3f}")
+    title = f"{plane}: expected time to train over that without failures"
+    simulated = table.assign(
+        circumstances=circumstances, named=table["scheme"].map(name_of)
+    ).dropna(subset="ratio")
+    return wide_table(title, simulated, {"named": "scheme"}, "circumstances", "ratio", "{:.3f}")
 
 
 _MACHINES = {
@@ -191,25 +262,22 @@ _MACHINES = {
 
 
 def today_sentences(settings: pd.DataFrame) -> list[str]:
-    """Return the fastest scheme at today's failure rate, by the source of machines."""
-    today = settings[settings["x"] == list(setting.SETTINGS).index("today")]
-    simulated = today[today["seeds"] > 0].sort_values("ratio")
-    return [
-        _today(of_fact, _MACHINES[setting.FACTS[int(y)]]) for y, of_fact in simulated.groupby("y")
-    ]
+    """Return the soonest schemes at today's failure rate, by the source of machines."""
+    today = settings[(settings["x"] == list(RATES_S).index("today")) & (settings["worlds"] > 0)]
+    return [_today(of_fact, _MACHINES[FACTS[int(y)]]) for y, of_fact in today.groupby("y")]
 
 
 def _today(ranked: pd.DataFrame, machines: str) -> str:
-    best = ranked.iloc[0]
+    best = ranked[ranked["best"]].iloc[0]
+    first = [best["scheme"], *ranked.loc[ranked["tied"], "scheme"]]
+    names = ", ".join(map(name_of, first))
     text = (
         f"With {machines}, at today's failure rate on 32,768 GPUs ({best['under_repair']:.0f} "
-        f"machines under repair on average), {name_of(best['scheme'])} trains soonest, in "
-        f"{best['ratio']:.2f} times the time without failures"
+        f"machines under repair on average), {names} {'tie' if len(first) > 1 else 'trains'} "
+        f"soonest, in {best['ratio']:.2f} times the time without failures"
     )
-    if not best["fits_memory"]:
-        text += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
     plain = ranked[ranked["scheme"] == "checkpoint"]
-    if plain.empty or best["scheme"] == "checkpoint":
+    if plain.empty or "checkpoint" in first:
         return f"{text}."
     ratio = plain["ratio"].iloc[0]
     return f"{text}; checkpoints alone take {ratio:.2f} ({ratio / best['ratio'] - 1:.0%} longer)."

@@ -1,73 +1,44 @@
-"""Figures of the head-to-head: maps of the best scheme, and the times of all candidates."""
+"""Figures of the head-to-head: maps of the soonest scheme, and the times of all schemes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.regions import MapAxes, choice_legend, draw_choices
 from faultline.experiments.figures.style import (
     legend_below,
     mark,
     name_rows,
+    pale,
     ticks_at,
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.head_to_head.maps import IDLE_POWER, JOBS, METRICS, WORTH
-from faultline.experiments.studies.head_to_head.setting import FACTS, SETTINGS, modelled_restart_s
+from faultline.experiments.studies.head_to_head.grids import FACTS, JOBS, MAPS, RATES_S
+from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-_MTBF = "mean time between failures of the job"
-_MTBF_TICKS: dict[float, str] = {
-    300: "5 min",
-    1800: "30 min",
-    7200: "2 h",
-    28_800: "8 h",
-    86_400: "1 d",
-}
-_GPUS_TICKS: dict[float, str] = {
-    1024: "1k",
-    4096: "4k",
-    16_384: "16k",
-    65_536: "64k",
-    262_144: "256k",
-}
-_SHARE_TICKS = {share / 100: f"{share} %" for share in range(0, 101, 20)}
-_SHARE = "failures of a whole scale-up domain"
+_MOST_STRIPES = 3
+"""Schemes that tie in a cell have a stripe each; more of them have one neutral colour."""
+
+_STRIPES = 6
+"""Columns of pixels of a cell: a multiple of 1, 2 and 3."""
+
+_NEUTRAL, _PALE = "#ececec", 0.6
 _AXES = {
-    "restart": MapAxes(
-        _MTBF, "time of a restart", _MTBF_TICKS,
-        {10: "10 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h", 7200: "2 h"}, True,
-    ),
-    "stalls": MapAxes(
-        _MTBF, "time of every recovery", _MTBF_TICKS,
-        {10: "10 s", 30: "30 s", 60: "1 min", 180: "3 min", 300: "5 min", 900: "15 min"}, True,
-    ),
-    "queue": MapAxes("GPUs, machines from a queue", _SHARE, _GPUS_TICKS, _SHARE_TICKS, False),
-    "standbys": MapAxes("GPUs, machines stand by", _SHARE, _GPUS_TICKS, _SHARE_TICKS, False),
-}  # fmt: skip
-_TITLES_OF_MAPS = {
-    "restart": "restarts by their time",
-    "stalls": "one price for every recovery",
-    "queue": "from 1k to 600k GPUs, queue",
-    "standbys": "from 1k to 600k GPUs, standbys",
+    "restart": ("a failure every", "time of a restart"),
+    "stalls": ("a failure every", "time of every recovery"),
+    "queue": ("GPUs", "failures of a whole domain"),
+    "standbys": ("GPUs", "failures of a whole domain"),
 }
-_KEPT = {"reft": "REFT", "gemini": "Gemini", "just-in-time": "just in time"}
-_APPROXIMATE = "* Trains on approximate gradients while a node works for two, which is not charged."
-_ABOUT = (
-    "The candidate of the least expected cost in each cell, over the priors of recoveries. "
-    "Failures are memoryless; hardware is repaired in 3 to 5 days, or its place taken by the queue "
-    "or a standby. A candidate that does not fit a GPU's memory is not drawn.",
-)
-
 _ORDER = (
     "checkpoint", "replication", "spare", "dp-drop", "ntp", "ntp-pw", "mecefo", "bamboo", "oobleck",
     "recycle", "varuna", "warm-standby", "replica-drop",
@@ -84,98 +55,84 @@ def order_of(scheme: str) -> tuple[int, str]:
     return (_ORDER.index(scheme) if scheme in _ORDER else len(_ORDER), scheme)
 
 
-def draw_maps(cells: pd.DataFrame, errors: pd.DataFrame) -> Figure:
-    """Draw all maps of all jobs by time, a row of panels per job."""
-    panels = [
-        [(job, name, "ratio") for name in of_job["map"].unique()]
-        for job, of_job in cells.groupby("job", sort=False)
-    ]
-    names = list(cells["map"].unique())
-    figure = _grid(cells, panels, [_TITLES_OF_MAPS[name] for name in names], list(JOBS.values()))
-    write_title(figure, "Which scheme trains soonest?")
-    write_notes(figure, [*_ABOUT, _error_text(cells, errors)])
-    return figure
+def first_of(cell: Mapping[str, Any]) -> list[str]:
+    """Return the schemes that a cell of a map shows: the best one and those that tie with it."""
+    return sorted({cell["best"], *str(cell["ties"] or "").split()}, key=order_of)
 
 
-def draw_costs(cells: pd.DataFrame) -> Figure:
-    """Draw the maps of the first job by each cost, a row of panels per cost."""
-    job, maps = cells["job"].iloc[0], list(cells["map"].unique())
-    panels = [[(job, name, metric) for name in maps] for metric in METRICS]
-    titles = [_TITLES_OF_MAPS[name] for name in maps]
-    figure = _grid(cells, panels, titles, list(METRICS.values()))
-    write_title(figure, f"Which scheme costs least? ({JOBS[job]})")
-    power = f"Energy: a GPU that waits draws {IDLE_POWER:.0%} of its power (assumed)."
-    low, high = WORTH
-    worth = f"Loss: {low:.0%} to {high:.0%} of a missing part of a batch is lost (a prior)."
-    write_notes(figure, [*_ABOUT, power, worth])
-    return figure
+def colours_of(schemes: Sequence[str]) -> list[str]:
+    """Return the colours of a cell, in which some schemes tie."""
+    if len(schemes) > _MOST_STRIPES:
+        return [_NEUTRAL]
+    return [pale(look_of(scheme).colour, _PALE) for scheme in schemes]
 
 
-def _grid(
-    cells: pd.DataFrame,
-    panels: Sequence[Sequence[tuple[str, str, str]]],
-    titles: Sequence[str],
-    sides: Sequence[str],
-) -> Figure:
-    rows, columns = len(panels), len(titles)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(4.3 * columns, 3.7 * rows + 1.2), squeeze=False
-    )
-    for unused in (
-        panel for row, of_row in enumerate(panels) for panel in axes[row][len(of_row) :]
-    ):
-        unused.set_visible(False)
-    for row, (side, of_row) in enumerate(zip(sides, panels, strict=False)):
-        for column, (job, name, metric) in enumerate(of_row):
-            panel = axes[row][column]
+def draw_maps(cells: pd.DataFrame) -> Figure:
+    """Draw the maps, a row of panels per job: a cell has the colours of its soonest schemes."""
+    cells = cells.fillna({"ties": ""})
+    jobs, names = list(cells["job"].unique()), list(cells["map"].unique())
+    figure, panels = plt.subplots(
+        len(jobs), len(names), figsize=(4.0 * len(names) + 0.8, 3.1 * len(jobs) + 1.4),
+        squeeze=False,
+    )  # fmt: skip
+    for row, job in enumerate(jobs):
+        for column, name in enumerate(names):
+            panel = panels[row][column]
             of_map = cells[(cells["job"] == job) & (cells["map"] == name)]
-            axis = _axis_of(job, name)
-            draw_choices(panel, *_choices(of_map, metric), axis)
-            if row + 1 < rows and column < len(panels[row + 1]):
-                panel.set_xlabel("")
-            if row == 0:
-                panel.set_title(titles[column])
-            if column == 0:
-                panel.set_ylabel(f"{side}\n{axis.y}")
-    choice_legend(figure)
+            if of_map.empty:
+                panel.set_visible(False)
+                continue
+            _draw_map(panel, of_map, name)
+            panel.set_title(f"{JOBS.get(job, job)}\n{MAPS[name].title}", fontsize=9.5)
+    shown = [first_of(cell) for cell in cells.to_dict("records")]
+    drawn = {one for schemes in shown if len(schemes) <= _MOST_STRIPES for one in schemes}
+    handles = [
+        Patch(facecolor=colours_of([one])[0], label=name_of(one))
+        for one in sorted(drawn, key=order_of)
+    ]
+    if any(len(schemes) > _MOST_STRIPES for schemes in shown):
+        handles.append(Patch(facecolor=_NEUTRAL, label=f"more than {_MOST_STRIPES} tie"))
+    legend_below(figure, handles, min(len(handles), 2 + 2 * len(names)))
+    write_title(figure, "Which scheme trains soonest?")
+    note = (
+        "Colour: the scheme of the least expected time over the priors of all other inputs; "
+        "stripes: schemes that tie. Number: that time over the time without failures."
+    )
+    write_notes(figure, [note])
     return figure
 
 
-def _axis_of(job: str, name: str) -> MapAxes:
-    """Return the axes of a map, with a landmark at the job's own rate and modelled restart."""
-    axis = _AXES[name]
-    if name != "restart":
-        return axis
-    scenario = load_scenario(job)
-    assert scenario.failures.mtbf_s is not None
-    assert scenario.job.gpus is not None
-    restart_s = modelled_restart_s(scenario.job.gpus)
-    return replace(axis, landmarks=((scenario.failures.mtbf_s, restart_s, "today, queue"),))
-
-
-def _choices(cells: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
-    """Return the schemes that a metric chooses in the cells of a map, and their looks."""
-    best, probability = (metric.replace("ratio", name) for name in ("best", "probability"))
-    schemes, percent = cells[best].str.partition("/")[0], 100.0 * cells[probability]
-    looks = {
-        scheme: (look_of(scheme).colour, name_of(scheme))
-        for scheme in sorted(schemes.unique(), key=order_of)
-    }
-    return cells[["x", "y"]].assign(best=schemes, percent=percent), looks
-
-
-def _error_text(cells: pd.DataFrame, errors: pd.DataFrame) -> str:
-    """Return a sentence on the errors of the emulators of all chosen candidates."""
-    chosen = cells[["job", "map", "best"]].drop_duplicates()
-    of_chosen = errors.rename(columns={"candidate": "best"}).merge(chosen)
-    median, most = (
-        f"{of_chosen[name].min():.1%} to {of_chosen[name].max():.1%}"
-        for name in ("median", "percentile_95")
-    )
-    return (
-        "Error of the emulators of these candidates at a simulation that they have not seen: "
-        f"median {median}, 95 % of errors below {most}."
-    )
+def _draw_map(panel: Axes, cells: pd.DataFrame, name: str) -> None:
+    xs, ys = sorted(cells["x"].unique()), sorted(cells["y"].unique())
+    pixels = np.ones((len(ys), _STRIPES * len(xs), 3))
+    for cell in cells.to_dict("records"):
+        column, row = xs.index(cell["x"]), ys.index(cell["y"])
+        colours = colours_of(first_of(cell))
+        for stripe in range(_STRIPES):
+            of_stripe = colours[stripe * len(colours) // _STRIPES]
+            pixels[row, _STRIPES * column + stripe] = to_rgb(of_stripe)
+        panel.text(
+            column + 0.5, row + 0.5, f"{cell['cost']:.3g}", ha="center", va="center", fontsize=8,
+            path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")],
+        )  # fmt: skip
+    panel.imshow(
+        pixels, extent=(0, len(xs), 0, len(ys)), origin="lower", aspect="auto",
+        interpolation="nearest",
+    )  # fmt: skip
+    for place in range(1, len(xs)):
+        panel.axvline(place, color="white", linewidth=1.5)
+    for place in range(1, len(ys)):
+        panel.axhline(place, color="white", linewidth=1.5)
+    by_size = MAPS[name].is_by_size
+    x_texts = [f"{x / 1000:.0f}k" if by_size else duration_text(x) for x in xs]
+    y_texts = [f"{y:.0%}" if by_size else duration_text(y) for y in ys]
+    panel.set_xticks([place + 0.5 for place in range(len(xs))], x_texts)
+    panel.set_yticks([place + 0.5 for place in range(len(ys))], y_texts)
+    panel.tick_params(length=0, labelsize=8)
+    panel.grid(visible=False)
+    x_label, y_label = _AXES[name]
+    panel.set_xlabel(x_label)
+    panel.set_ylabel(y_label)
 
 
 def map_sentences(cells: pd.DataFrame) -> list[str]:
@@ -183,7 +140,7 @@ def map_sentences(cells: pd.DataFrame) -> list[str]:
     return [
         f"{JOBS.get(str(job), job)}: least expected time on "
         + "; ".join(
-            f"{_TITLES_OF_MAPS[str(name)]}: {_shares(of_map['best'])}"
+            f"{MAPS[str(name)].title}: {_shares(of_map)}"
             for name, of_map in of_job.groupby("map", sort=False)
         )
         + "."
@@ -191,48 +148,12 @@ def map_sentences(cells: pd.DataFrame) -> list[str]:
     ]
 
 
-def _shares(best: pd.Series) -> str:
-    """Return the chosen schemes with their shares of the cells."""
-    shares = best.str.partition("/")[0].value_counts(normalize=True)
-    return ", ".join(f"{name_of(str(name))} {share:.0%}" for name, share in shares.items())
-
-
-def draw_settings(table: pd.DataFrame) -> Figure:
-    """Draw each candidate's time to train with its 95 % interval, a panel per setting.
-
-    All panels order the candidates by their mean ratio over the settings.
-    """
-    shown = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
-    shown = shown[np.isfinite(shown["ratio"])]
-    logarithms = np.log(shown["ratio"]).groupby([shown["scheme"], shown["protection"]]).mean()
-    order = {pair: place for place, pair in enumerate(logarithms.sort_values().index)}
-    figure, panels = plt.subplots(
-        1, len(SETTINGS), figsize=(9.4, 0.36 * len(order) + 1.8), sharey=True
-    )
-    for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
-        _dots(panel, shown[shown["x"] == place], order)
-        panel.set_title(f"{setting}: a failure\nevery {_time(mtbf_s)}")
-        panel.set_xlabel("time to train (log)")
-    names = [f"{name_of(scheme)} · {_KEPT.get(kept, kept)}" for scheme, kept in order]
-    name_rows(panels[0], range(len(order)), names)
-    handles = [
-        mark(f"machines: {fact}", linestyle="none", **look)
-        for fact, look in zip(FACTS, _FACT_LOOKS, strict=True)
-    ]
-    legend_below(figure, handles, 2)
-    soonest = set(shown.loc[shown.groupby(["x", "y"])["ratio"].idxmin(), "scheme"])
-    title = "Time to train, in the order of the mean over all settings"
-    if len(soonest) == 1:
-        title = f"{name_of(soonest.pop())} trains soonest in every setting"
-    write_title(figure, title)
-    standby = shown[(shown["y"] == 1) & (shown["spare_gpus"] > 0)]
-    extra = (standby["gpu_ratio"] / standby["ratio"] - 1).groupby(standby["x"]).max()
-    printed = ", ".join(f"{extra[place]:.1%} ({name})" for place, name in enumerate(SETTINGS)
-                     if place in extra)  # fmt: skip
-    notes = [f"Standbys add up to these GPU-hours: {printed}."] if printed else []
-    about = "Time over that of a run without failures, with 95 % intervals."
-    write_notes(figure, [about, *notes, _APPROXIMATE])
-    return figure
+def _shares(cells: pd.DataFrame) -> str:
+    """Return the schemes that are alone the soonest, with their shares of the cells, and ties."""
+    first = [first_of(cell) for cell in cells.fillna({"ties": ""}).to_dict("records")]
+    names = pd.Series(["ties" if len(one) > 1 else name_of(one[0]) for one in first])
+    shares = names.value_counts(normalize=True)
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
 _FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
@@ -242,13 +163,52 @@ _FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
 """Looks of marks by the source of machines, in the order of `FACTS`."""
 
 
-def _dots(panel: Axes, candidates: pd.DataFrame, order: Mapping[tuple[str, str], int]) -> None:
-    for row in candidates.itertuples(index=False):
+def draw_settings(table: pd.DataFrame) -> Figure:
+    """Draw each scheme's expected time with its 80 % band, a panel per setting.
+
+    All panels order the schemes by their mean ratio over the settings.
+    """
+    shown = table[table["worlds"] > 0]
+    logarithms = np.log(shown["ratio"]).groupby(shown["scheme"]).mean()
+    order = {str(name): place for place, name in enumerate(logarithms.sort_values().index)}
+    places = sorted(shown["x"].unique())
+    figure, panels = plt.subplots(
+        1, len(places), figsize=(3.1 * len(places) + 1.5, 0.36 * len(order) + 2.2), sharey=True,
+        squeeze=False,
+    )  # fmt: skip
+    for panel, place in zip(panels[0], places, strict=True):
+        _draw_bands(panel, shown[shown["x"] == place], order)
+        setting = list(RATES_S)[int(place)]
+        panel.set_title(f"{setting}: a failure\nevery {duration_text(RATES_S[setting])}")
+        panel.set_xlabel("time to train (log)")
+    name_rows(panels[0][0], range(len(order)), [name_of(scheme) for scheme in order])
+    facts = [int(y) for y in sorted(shown["y"].unique())]
+    handles = [mark(f"machines: {FACTS[y]}", linestyle="none", **_FACT_LOOKS[y]) for y in facts]
+    legend_below(figure, handles, 2)
+    write_title(figure, "Time to train, in the order of the mean over all settings")
+    notes = [
+        "Expected time over that of a run without failures, with the 80 % band of a run.",
+        "An open end: some runs count as the cap, three times the soonest."
+        if (shown["capped"] > 0).any()
+        else "",
+        "* Trains on approximate gradients while a node works for two, which is not charged."
+        if any(name_of(scheme).endswith("*") for scheme in order)
+        else "",
+    ]
+    write_notes(figure, list(filter(None, notes)))
+    return figure
+
+
+def _draw_bands(panel: Axes, rows: pd.DataFrame, order: Mapping[str, int]) -> None:
+    for row in rows.itertuples(index=False):
         # A mark per source of machines, one above the other.
-        place = order[row.scheme, row.protection] + (0.18 if row.y else -0.18)
-        ends = [[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]]
-        look = {"color": look_of(row.scheme).colour, **_FACT_LOOKS[int(row.y)]}
-        panel.errorbar(row.ratio, place, xerr=ends, markersize=5, elinewidth=1.2, **look)
+        place = order[str(row.scheme)] + (0.18 if row.y else -0.18)
+        ends = [[max(0.0, row.ratio - row.ratio_low)], [max(0.0, row.ratio_high - row.ratio)]]
+        look = {"color": look_of(str(row.scheme)).colour, **_FACT_LOOKS[int(row.y)]}
+        panel.errorbar(
+            row.ratio, place, xerr=ends, markersize=5, elinewidth=1.2, xlolims=row.capped > 0,
+            **look,
+        )  # fmt: skip
     panel.set_xscale("log")
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="x")
@@ -256,10 +216,5 @@ def _dots(panel: Axes, candidates: pd.DataFrame, order: Mapping[tuple[str, str],
     # Every second row is shaded, to lead the eye from its name.
     for place in range(0, len(order), 2):
         panel.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
-    far = candidates["ratio"].max() > 4.0
-    ticks_at(panel.xaxis, [1, 2, 5, 10] if far else [1, 1.2, 1.5, 2, 3])
-    panel.set_xlim(0.97, 1.06 * candidates["ratio_high"].max())
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
+    ticks_at(panel.xaxis, [1, 2, 5, 10] if rows["ratio"].max() > 4.0 else [1, 1.2, 1.5, 2, 3])
+    panel.set_xlim(0.97, 1.06 * rows["ratio_high"].max())

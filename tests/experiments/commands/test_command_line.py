@@ -193,7 +193,6 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
         ("plan spare-sound --quick --worlds 8", "--quick: has no effect with --worlds"),
         ("platform diff a b --set job.steps=5", "--set: has no effect without SCENARIO"),
-        ("head-to-head --only maps --seeds 3", "--seeds: has no effect with --only maps"),
         (
             "run spare-sound --set detection.watchdog_s=9",
             "watchdog_s=9: has no effect with detection",

@@ -36,7 +36,7 @@ COMMANDS = {
     "sweep": "sweep grid.toml -o swept.sqlite",
     "compare": "compare sweep.sqlite --by strategy.redundancy --csv compared.csv",
     "report": "report sweep.sqlite -o page.html",
-    "head-to-head": ("head-to-head --quick --only settings --schemes checkpoint spare/reft -o out"),
+    "head-to-head": ("head-to-head --quick --only settings --schemes checkpoint spare -o out"),
     "reproduce": "reproduce recovery -o out",
 }
 
