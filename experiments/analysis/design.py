@@ -8,7 +8,7 @@ values change with the number of inputs. A mean over either is unbiased.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -48,6 +48,12 @@ class Design:
     def sample(self, number: int) -> dict[str, float]:
         """Return the values of one sample by the names of the inputs."""
         return dict(zip(self.names, map(float, self.values[number]), strict=True))
+
+    def only(self, names: Container[str]) -> Design:
+        """Return the design of some of the inputs."""
+        kept = [place for place, name in enumerate(self.names) if name in names]
+        chosen = tuple(self.names[place] for place in kept)
+        return Design(chosen, self.unit[:, kept], self.values[:, kept])
 
     def first(self, samples: int) -> Design:
         """Return the design of the first samples, which cover the inputs too."""

@@ -422,9 +422,16 @@ class _Race:
 
     def _costs_of(self, entrants: Sequence[_Entrant]) -> SimulatedCosts:
         times_s = np.array([one.lives.time_s for one in entrants])
+        schemes = {one.scheme for one in entrants}
+        # An input that another scheme has of its own has no effect on these.
+        effective = {
+            name
+            for name in self._design.names
+            if " of " not in name or name.partition(" of ")[2] in schemes
+        }
         return SimulatedCosts(
             tuple(look_of(one.scheme).label for one in entrants),
-            self._design.first(times_s.shape[1]),
+            self._design.first(times_s.shape[1]).only(effective),
             np.minimum(times_s, self._cap_s),
             self._steps / self._situation.scenario.job.steps,
             self._cap_s,

@@ -11,11 +11,12 @@ from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import InputScale, scales_of
+from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.analysis.sensitivity import SAMPLES, STOPS, Swing
 from faultline.experiments.figures.decision import draw_plane, draw_tornado, positive_inputs
 from faultline.experiments.figures.palette import OKABE_ITO, look_of
 from faultline.experiments.report.page import PagePicture, embed, rendered
-from faultline.experiments.report.tables import Table, number, table_of, text
+from faultline.experiments.report.tables import Table, TableColumn, table_of, text
 from markupsafe import Markup
 from scipy.special import ndtri
 
@@ -104,8 +105,8 @@ def _inputs_table(
         text("input", "input", "prose"),
         text("median", "median"),
         text("80 % range", "range"),
-        number("moves the lead by (h)", "swing", 1, 1 / 3600),
-        number("worth knowing (h)", "value", 1, 1 / 3600),
+        TableColumn("moves the lead by", lambda row: duration_text(row["swing"])),
+        TableColumn("worth knowing", lambda row: duration_text(row["value"])),
         text("advice by its value", "switch", "prose"),
     )
     caption = "Inputs: how much each moves the lead within its range, and what knowing it is worth"

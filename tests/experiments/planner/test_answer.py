@@ -154,6 +154,9 @@ def test_a_restart_that_takes_longer_costs_time_and_is_what_to_measure() -> None
         assert np.corrcoef(restart_s, row)[0, 1] > 0.5
     swings = find_swings(answer)
     assert swings[0].name == "times.restart_s"
+    schemes = {choice.scheme for choice in answer.choices}
+    own = {one.name.partition(" of ")[2] for one in swings if " of " in one.name}
+    assert own <= schemes
     sentences = answer_sentences(answer, swings)
     assert any(text.startswith("Measure first: restart duration (") for text in sentences)
 
