@@ -44,9 +44,12 @@ from faultline.platforms.topology_import import (
 from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.collectives.catalogue import CollectiveError
+from faultline.simulator.collectives.algorithms import CollectiveError
 from faultline.simulator.timing.cache_folder import cache_directory
-from faultline.simulator.timing.collective_probe import probe_collective
+from faultline.simulator.timing.collective_probe import (
+    SMALLEST_CHECKED_BYTES,
+    probe_collective,
+)
 from rich.box import SIMPLE_HEAD
 
 _EFFECTS = {
@@ -262,18 +265,19 @@ def execute_probe(arguments: argparse.Namespace) -> None:
         fields = asdict(result).items()
         print_json({key.removesuffix("_bytes_per_s"): value for key, value in fields})
         return
-    of_formula = result.time_s / result.alpha_beta_s - 1.0 if result.alpha_beta_s else 0.0
     rows = (
         ("time", _seconds(result.time_s)),
-        ("alpha-beta time", f"{_seconds(result.alpha_beta_s)} ({of_formula:+.1%} measured)"),
+        ("latency", f"{_seconds(result.latency_s)} of it"),
         ("bus bandwidth", _bandwidth(result.bus_bandwidth_bytes_per_s)),
         ("algorithm bandwidth", _bandwidth(result.algorithm_bandwidth_bytes_per_s)),
         ("limited by", result.limited_by),
-        ("messages", f"{result.messages:,}"),
+        ("flows", f"{result.flows:,}"),
     )
-    what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
-    title = f"{what}, {arguments.bytes}"
-    Screen().print(pairs_table(rows, title))
+    Screen().print(
+        pairs_table(rows, f"{arguments.collective} by {result.algorithm}, {arguments.bytes}")
+    )
+    if size_bytes < SMALLEST_CHECKED_BYTES:
+        print_note("below 16 MiB times are latencies, unchecked: faultline reproduce collectives")
 
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:

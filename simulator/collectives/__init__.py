@@ -1,1 +1,1 @@
-"""Collectives: schedules of messages in plain Python, and the runner that rank actors call."""
+"""Collectives as NCCL runs them: bytes between pairs of GPUs, and latencies; no clock."""

@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.platform_data import GpuHost
+from faultline.platforms.platform_data import Platform
 from faultline.platforms.xml_names import link_class
 from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
-from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
-from faultline.simulator.collectives.schedule import Hop, Schedule
-from faultline.simulator.timing.kept_platform import simulate_on
-from faultline.simulator.timing.probe_cache import cached
+from faultline.simulator.collectives.algorithms import (
+    Collective,
+    LinkShares,
+    bus_factor,
+    collectives_of,
+)
+from faultline.simulator.timing.probe_cache import cached_simulation
+from faultline.simulator.workload.kernels import A100, GB200, H100
 
 if TYPE_CHECKING:
     import simgrid
 
 # Raise it when a change to collectives or to this file changes what is measured.
-_VERSION = 1
+_VERSION = 2
+
+SMALLEST_CHECKED_BYTES = 16 * 2**20
+"""Below this size times are mostly latencies, which no published measurement of all platforms
+confirms."""
+
+_GENERATIONS = {
+    **dict.fromkeys(("A100", "A800"), A100),
+    **dict.fromkeys(("H100", "H200", "H800"), H100),
+    **dict.fromkeys(("B200", "B300", "GB200", "GB300"), GB200),
+}
+"""The GPU whose published collectives apply, by the first word of a GPU's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
     """The measurement of a collective on an idle platform."""
 
-    time_s: float  # From its start until the last member has finished.
-    # Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
-    # (n - 1)/n for reduce-scatter, all-gather, all-to-all.
+    algorithm: str
+    time_s: float  # From its start until the last rank has finished.
+    latency_s: float  # The part of it that is latencies of steps.
+    # Algorithm bandwidth times the factor of nccl-tests (`algorithms.bus_factor`).
     bus_bandwidth_bytes_per_s: float
     algorithm_bandwidth_bytes_per_s: float  # Size over time.
-    # The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
-    # "latency" if latencies take more than any.
+    # The class of the busiest link ("nic", "nvlink", "up_leaf", ...), or "latency" if latencies
+    # take longer.
     limited_by: str
-    # The algorithm's formula: the time without contention if all edges were like that between the
-    # first and the last rank, and all edges in a domain like that between neighbours.
-    alpha_beta_s: float
-    messages: int  # Messages that were simulated.
+    flows: int  # Steady flows that were simulated.
 
 
 def probe_collective(
@@ -57,139 +69,116 @@ def probe_collective(
     platform_xml : Path
         Platform XML.
     collective, algorithm : str
-        Names from `simulator.collectives.catalogue`; None is the collective's first algorithm.
+        Names from `simulator.collectives.algorithms`. None is the algorithm with the least latency
+        plus time of its busiest link, as NCCL chooses.
     size_bytes : float
-        Size of a member's buffer by the count of nccl-tests: for reduce-scatter, all-gather and
-        all-to-all the parts of all members together.
+        Size of a rank's buffer by the count of nccl-tests: for reduce-scatter, all-gather and
+        all-to-all the parts of all ranks together.
     ranks : int, optional
         Number of ranks, on the first GPUs; all by default.
 
     Raises
     ------
     CollectiveError
-        The algorithm is unknown, or does not work for this number of ranks or bytes.
+        The algorithm is unknown, or does not work for these ranks.
     PlatformError
         The platform is invalid or too small.
     SimulationError
         SimGrid aborts.
     """
-    name = algorithm_of(collective, algorithm)
     platform = read_platform(platform_xml)
     count = len(platform.gpus)
     if ranks is not None and ranks > count:
         raise PlatformError(f"has {count} GPUs: {ranks} ranks are too many", str(platform.path))
-    gpus = platform.gpus[:ranks]
-    request = ["collective", _VERSION, collective, name, size_bytes, [gpu.name for gpu in gpus]]
-
-    def measure() -> CollectiveResult:
-        return simulate_on(platform_xml, _measure, collective, name, size_bytes, gpus)
-
-    return cached(platform_xml, request, measure, CollectiveResult)
-
-
-def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
-    """Return GPUs by scale-up domain; a GPU without a domain in the file has its own."""
-    domains: dict[object, list[GpuHost]] = {}
-    for gpu in gpus:
-        domains.setdefault(gpu.domain if gpu.domain >= 0 else gpu.name, []).append(gpu)
-    return list(domains.values())
+    # A GPU without a domain in the file is a domain of its own.
+    domains: defaultdict[object, list[int]] = defaultdict(list)
+    for rank, gpu in enumerate(platform.gpus[:ranks]):
+        domains[gpu.domain if gpu.domain >= 0 else gpu.name].append(rank)
+    request = collective, algorithm, size_bytes, [*domains.values()], link_shares(platform)
+    collectives_of(collective, algorithm, request[3], request[4])  # Refuses a wrong request here.
+    hosts = platform.gpu_names[:ranks]
+    return cached_simulation(platform_xml, CollectiveResult, _VERSION, _measure, hosts, *request)
 
 
-def _measure(
-    engine: simgrid.Engine, collective: str, name: str, size_bytes: float, gpus: Sequence[GpuHost]
-) -> CollectiveResult:
-    """Simulate an algorithm of a collective, in the setting that it adapts to."""
-    domains = _by_domain(gpus)
-    position = {gpu.name: number for number, gpu in enumerate(gpus)}
-    members = [[position[gpu.name] for gpu in domain] for domain in domains]
-    schedule = schedule_of(collective, name, Setting(len(gpus), size_bytes, members))
-    hop = _farthest(engine, gpus, domains)
-    if isinstance(schedule, HierarchicalAllReduce):
-        first = domains[0]
-        inner = _hop(engine, first[0], first[1]) if len(first) > 1 else None
-        alpha_beta_s = schedule.alpha_beta_s(hop, inner)
-    else:
-        alpha_beta_s = schedule.alpha_beta_s(hop)
-    time_s, messages, limited_by = _simulate(engine, schedule, [gpu.name for gpu in gpus])
-    bandwidth = size_bytes / time_s if time_s > 0.0 else 0.0
-    factor = bus_factor(collective, len(gpus))
-    return CollectiveResult(
-        time_s, factor * bandwidth, bandwidth, limited_by, alpha_beta_s, messages
+def link_shares(platform: Platform) -> LinkShares:
+    """Return published shares of links by the kind of GPU; 1 if it is unknown."""
+    kernels = _GENERATIONS.get(platform.gpu.name.partition(" ")[0]) if platform.gpu else None
+    if kernels is None:
+        return LinkShares()
+    in_switch = kernels.all_reduce_share
+    return LinkShares(
+        kernels.scale_up_share.points[-1][1],
+        kernels.scale_out_share,
+        None if in_switch is None else in_switch.points[-1][1],
     )
 
 
-def _farthest(
-    engine: simgrid.Engine, gpus: Sequence[GpuHost], domains: Sequence[Sequence[GpuHost]]
-) -> Hop:
-    """Return the edge between the first and the last GPU, or the last domain's on the same rail."""
-    if len(domains) > 1 and len(domains) * len(domains[0]) == len(gpus):
-        return _hop(engine, domains[0][0], domains[-1][0])
-    return _hop(engine, gpus[0], gpus[-1])
+def _measure(
+    engine: simgrid.Engine,
+    hosts: Sequence[str],
+    name: str,
+    algorithm: str | None,
+    size_bytes: float,
+    domains: Sequence[Sequence[int]],
+    shares: LinkShares,
+) -> CollectiveResult:
+    """Simulate the fastest of some algorithms by its flows."""
+    from faultline.simulator.simgrid.loading import alone_s
+    from faultline.simulator.simgrid.storage_traffic import arrivals_s
+
+    def closed_form_s(each: Collective) -> float:
+        return _latency_s(each, hosts) + size_bytes * max(_busy_s_per_byte(each, hosts).values())
+
+    fitting = collectives_of(name, algorithm, domains, shares)
+    algorithm = min(fitting, key=lambda each: closed_form_s(fitting[each]))
+    chosen = fitting[algorithm]
+    latency_s, busy_s = _latency_s(chosen, hosts), _busy_s_per_byte(chosen, hosts)
+    # Latencies are those of the steps. Without them, SimGrid's flows share links equally.
+    for link in engine.all_links:
+        link.set_latency(0.0)
+    # SimGrid counts whole bytes, and loses messages of 0 bytes.
+    flows = [
+        (hosts[near], hosts[far], max(1.0, size_bytes * sent))
+        for (near, far, _), sent in chosen.sent.items()
+    ]
+    transfer_s = alone_s(engine, lambda: arrivals_s(flows))
+    bandwidth = size_bytes / (latency_s + transfer_s)
+    # The first of equally busy links, which is next to the sender. SimGrid appends _UP and _DOWN
+    # to nic-000017 for its directions.
+    busiest = next(link for link, s in busy_s.items() if s >= max(busy_s.values()) * (1 - 1e-9))
+    limit = link_class(busiest.removesuffix("_UP").removesuffix("_DOWN"))
+    return CollectiveResult(
+        algorithm,
+        latency_s + transfer_s,
+        latency_s,
+        bus_factor(name, len(hosts)) * bandwidth,
+        bandwidth,
+        "latency" if latency_s > transfer_s else limit,
+        len(flows),
+    )
 
 
-def _hop(engine: simgrid.Engine, source: GpuHost, destination: GpuHost) -> Hop:
-    ends = (engine.host_by_name(gpu.name) for gpu in (source, destination))
-    links, latency_s = next(ends).route_to(next(ends))
-    return Hop(latency_s, min(link.bandwidth for link in links))
+def _latency_s(collective: Collective, hosts: Sequence[str]) -> float:
+    """Return the latency of all steps on the longest routes of a platform, in seconds."""
+    from faultline.simulator.simgrid.links import way_between
+
+    longest_s = {True: 0.0, False: 0.0}
+    for near, far, _ in collective.sent:
+        is_inside = collective.place[near][0] is collective.place[far][0]
+        route_s = way_between(hosts[near], hosts[far]).latency_s
+        longest_s[is_inside] = max(longest_s[is_inside], route_s)
+    return collective.latency.seconds(longest_s[True], longest_s[False])
 
 
-def _simulate(
-    engine: simgrid.Engine, schedule: Schedule, hosts: Sequence[str]
-) -> tuple[float, int, str]:
-    """Simulate the collective; return its time in s, its messages, and its bottleneck."""
-    import simgrid
-    from faultline.simulator.collectives.runner import Collective
-    from faultline.simulator.simgrid.loading import actor_on
+def _busy_s_per_byte(collective: Collective, hosts: Sequence[str]) -> Mapping[str, float]:
+    """Return how long each link is busy per byte of the buffer, in seconds, by SimGrid's names."""
+    from faultline.simulator.simgrid.links import way_between
 
-    collective = Collective(schedule, hosts, "probe")
-    ends_s: list[float] = []
-
-    def member(position: int) -> None:
-        collective.take_part(position)
-        ends_s.append(simgrid.Engine.clock)
-
-    for position, host in enumerate(hosts):
-        actor_on(host, f"member-{position}", partial(member, position))
-    engine.run()
-    time_s = max(ends_s)
-    return time_s, collective.messages, _bottleneck(schedule, hosts, time_s)
-
-
-def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
-    """Return the class of links that takes most of the time, or "latency".
-
-    Each stage takes at least as long as the link with the most bytes for its bandwidth is busy.
-    Stages follow each other, so these times add up, by class; the rest of `time_s` is latencies.
-    """
-    import simgrid
-
-    nodes = [simgrid.Host.by_name(host) for host in hosts]
-    busy_s: list[dict[str, float]] = []
-    for position, here in enumerate(nodes):
-        for number, stage in enumerate(schedule.stages(position)):
-            if number == len(busy_s):
-                busy_s.append({})
-            for peer, pieces in stage.sends:
-                links, _ = here.route_to(nodes[peer])
-                for link in links:
-                    # A fat pipe limits each flow separately.
-                    is_fat_pipe = link.get_sharing_policy() == simgrid.Link.SharingPolicy.FATPIPE
-                    seconds = pieces * schedule.piece_bytes / link.bandwidth
-                    before_s = busy_s[number].get(link.name, 0.0)
-                    busy_s[number][link.name] = (
-                        max(before_s, seconds) if is_fat_pipe else before_s + seconds
-                    )
-    by_class: dict[str, float] = {"latency": time_s}
-    for stage_busy_s in busy_s:
-        busiest = _largest(stage_busy_s)
-        # SimGrid appends _UP and _DOWN to nic-000017 for its directions.
-        kind = link_class(busiest.removesuffix("_UP").removesuffix("_DOWN"))
-        by_class[kind] = by_class.get(kind, 0.0) + stage_busy_s[busiest]
-        by_class["latency"] -= stage_busy_s[busiest]
-    return _largest(by_class)
-
-
-def _largest(seconds: dict[str, float]) -> str:
-    """Return the key of the largest value; the first of equal keys, which is next to the sender."""
-    largest = max(seconds.values())
-    return next(key for key, value in seconds.items() if value >= largest * (1 - 1e-9))
+    busy_s: defaultdict[str, float] = defaultdict(float)
+    for (near, far, _), sent in collective.sent.items():
+        way = way_between(hosts[near], hosts[far])
+        for name, link in way.shared:
+            busy_s[name] += sent / link.bandwidth
+        for link in way.unshared:
+            busy_s[link.name] = max(busy_s[link.name], sent / link.bandwidth)
+    return busy_s

@@ -161,7 +161,7 @@ def test_all_reduce_of_1_gb(speed: Speed, tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "cluster.xml"
     write_xml(load_preset("hgx-h100", domains=128), path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    call = (path, "all-reduce", "hierarchical", 1e9, 1024)
+    call = (path, "all-reduce", None, 1e9, 1024)
     speed.of(lambda: probe_collective(*call), rounds=1, target_s=5.0)
 
 

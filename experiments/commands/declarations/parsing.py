@@ -209,7 +209,7 @@ def _shipped(folder: str, package: str = "faultline.experiments.config") -> str:
 
 
 def _algorithms() -> str:
-    from faultline.simulator.collectives.catalogue import ALGORITHMS
+    from faultline.simulator.collectives.algorithms import ALGORITHMS
 
     return "; ".join(f"{name}: {', '.join(known)}" for name, known in ALGORITHMS.items())
 

@@ -110,12 +110,10 @@ def declare(commands: Commands) -> None:
         "probe",
         "measure a collective on a platform",
         "platform:execute_probe",
-        description="Measure one collective on an idle platform in SimGrid: its time, its "
-        "bandwidths as nccl-tests counts them, and which links limit it. For comparison, print "
-        "the alpha-beta time of the algorithm with all edges like the one between the first and "
-        "the last rank.",
-        epilog="example: faultline platform probe hgx-h100 all-reduce ring "
-        "--bytes 1GB --gpus 64. Algorithms: {algorithms}",
+        description="Measure one collective as NCCL runs it on an idle platform in SimGrid: its "
+        "time, its bandwidths as nccl-tests counts them, and which links limit it.",
+        epilog="example: faultline platform probe hgx-h100 all-reduce --bytes 1GiB --gpus 64. "
+        "Algorithms: {algorithms}. Between domains, nvls is NCCL's NVLSTree.",
     )
     probe.add_argument(
         "file", metavar="FILE", help="a platform XML, or a shipped cluster: {clusters}"
@@ -132,7 +130,7 @@ def declare(commands: Commands) -> None:
         "algorithm",
         metavar="ALGORITHM",
         nargs="?",
-        help="default: the first one of the collective",
+        help="default: the one that NCCL would choose, the fastest by its busiest link",
     )
     probe.add_argument(
         "--bytes",

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
-from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.workload.gpu_memory import Precision, stage_parameters
 from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.transformer import Transformer, token_flop
@@ -20,6 +19,24 @@ from faultline.simulator.workload.transformer import Transformer, token_flop
 _LAYER_ALL_REDUCES = 4
 """Tensor-parallel all-reduces of a layer and micro-batch: two forward, two backward (Shoeybi et al.
 2019, Megatron-LM, arXiv 1909.08053, section 3)."""
+
+
+class Hop(NamedTuple):
+    """An edge on an idle fabric: latency in s, bandwidth in bytes/s."""
+
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+    def seconds(self, size_bytes: float) -> float:
+        """Return the time of one message, in seconds."""
+        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
+
+    def all_reduce_s(self, ranks: int, size_bytes: float) -> float:
+        """Return the time of a ring whose edges are all like this, in seconds.
+
+        ``2 (n - 1) a + 2 (n - 1)/n m b`` (Patarasu and Yuan 2009).
+        """
+        return 2 * (ranks - 1) * self.seconds(size_bytes / ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +129,7 @@ def stage_times(
     seconds = tokens / (layout.tensor * machine.flop_per_s * speed)
     attention = _fullest_share(model.heads, layout.tensor) if machine.whole_heads else 1.0
     size_bytes = _activation_bytes(model, micro_batch_sequences)
-    all_reduce_s = RingAllReduce(layout.tensor, size_bytes).alpha_beta_s(machine.scale_up)
+    all_reduce_s = machine.scale_up.all_reduce_s(layout.tensor, size_bytes)
     layer_collectives_s = _LAYER_ALL_REDUCES * all_reduce_s * (1 - machine.tensor_overlap)
     times = []
     for stage, layers in enumerate(stage_layers(model.layers, layout)):
@@ -153,14 +170,15 @@ def iteration_time(
     sent_bytes = _activation_bytes(model, micro_batch_sequences) / layout.tensor
     # Gradients of one rank of the fullest stage.
     parameters = max(stage_parameters(model, layout))
-    gradients = RingAllReduce(layout.data, Precision().gradient_bytes * parameters / layout.tensor)
+    gradient_bytes = Precision().gradient_bytes * parameters / layout.tensor
+    gradients_s = machine.scale_out.all_reduce_s(layout.data, gradient_bytes)
     return IterationTime(
         compute_s=micro_batches * slowest.compute_s,
         collectives_s=micro_batches * slowest.collectives_s,
         bubble_s=ramps * slowest.total_s / layout.virtual_stages,
         # Transfers hide behind compute, except while the pipeline fills and drains.
         pipeline_transfer_s=2 * ramps * machine.scale_out.seconds(sent_bytes),
-        gradient_sync_s=gradients.alpha_beta_s(machine.scale_out) * (1 - machine.gradient_overlap),
+        gradient_sync_s=gradients_s * (1 - machine.gradient_overlap),
     )
 
 

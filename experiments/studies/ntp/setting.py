@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.ntp.iteration import Machine, iteration_time
-from faultline.simulator.collectives.schedule import Hop
+from faultline.experiments.studies.ntp.iteration import Hop, Machine, iteration_time
 from faultline.simulator.workload.gpu_memory import Precision, gpu_memory, stage_parameters
 from faultline.simulator.workload.known_models import NTP_480B
 from faultline.simulator.workload.layout import Layout

@@ -22,21 +22,29 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_json_has_time_bandwidths_and_limit(servers: Path, cli: Cli) -> None:
-    """Ring in a server, options first: 1.5 GB at 450 GB/s and six rounds of 600 ns."""
+    """Ring in a server, options first: 1.5 GB at 361 GB/s and six steps of 3.4 us after 8.4."""
     words = ("--bytes", "1GB", "--gpus", 4)
     printed = cli.json("probe", servers, *words, "all-reduce", "ring")
-    assert printed["time_s"] == pytest.approx(1.5 / 450 + 6 * 0.6e-6, rel=1e-6)
-    assert printed["alpha_beta_s"] == pytest.approx(printed["time_s"], rel=1e-6)
-    assert printed["bus_bandwidth"] == pytest.approx(450e9, rel=2e-3)
-    assert printed["algorithm_bandwidth"] == pytest.approx(450e9 / 1.5, rel=2e-3)
+    assert printed["time_s"] == pytest.approx(1.5 / 361 + 8.4e-6 + 6 * 3.4e-6, rel=1e-6)
+    assert printed["latency_s"] == pytest.approx(8.4e-6 + 6 * 3.4e-6)
+    assert printed["bus_bandwidth"] == pytest.approx(1.5e9 / printed["time_s"])
+    assert printed["algorithm_bandwidth"] == pytest.approx(1e9 / printed["time_s"])
+    assert printed["algorithm"] == "ring"
     assert printed["limited_by"] == "nvlink"
 
 
 def test_a_person_reads_units(servers: Path, cli: Cli) -> None:
-    """14 rounds of 600 ns and 1/8 GB at 450 GB/s, 6 of 1.7 us and 1/32 GB at 50 GB/s."""
-    printed = cli("probe", servers, "all-reduce", "hierarchical")
-    for words in ("all-reduce hierarchical, 1GB", "7.657 ms", "253 GB/s", "limited by"):
+    """Four servers: 62/32 of 8 GB at 361 GB/s by rings over all adapters, faster than trees."""
+    printed = cli("probe", servers, "--bytes", "8GB")
+    for words in ("all-reduce by ring, 8GB", "43.22 ms", "358.6 GB/s", "limited by"):
         assert words in printed
+    assert "not checked" not in printed
+
+
+def test_small_messages_are_reported_as_unchecked(servers: Path, cli: Cli) -> None:
+    status, _, note = cli.all("probe", servers, "--bytes", "1MiB")
+    assert status == 0
+    assert "below 16 MiB" in note
 
 
 def test_a_shipped_rail_plane_is_made_for_the_ranks(cli: Cli) -> None:
@@ -50,7 +58,7 @@ def test_a_shipped_rail_plane_is_made_for_the_ranks(cli: Cli) -> None:
         (["--gpus", 1], "at least 2 ranks"),
         (["--bytes", "0B"], "write a size from 1B to 1EB"),
         (["--bytes", "1000"], "has no unit"),
-        (["all-to-all", "ring"], "use one of pairwise"),
+        (["all-to-all", "ring"], "use one of direct"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )

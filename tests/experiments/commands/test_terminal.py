@@ -217,7 +217,7 @@ WITH_BARS = {
     "failures draw": "failures draw llama3 --gpus 1024",
     "platform check": "platform check a.xml",
     "platform diff": "platform diff a.xml b.xml",
-    "platform probe": "platform probe a.xml all-reduce --bytes 1MB",
+    "platform probe": "platform probe a.xml all-reduce --bytes 64MB",
     "backtest": "backtest events.jsonl --seeds 20",
     "explain-recovery": "explain-recovery job.toml --schemes spare checkpoint",
 }

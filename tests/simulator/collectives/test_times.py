@@ -1,165 +1,148 @@
-"""Simulated times against alpha-beta formulas, chunks against flows, and what limits them."""
+"""Simulated times against closed forms, messages against flows, and what limits them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from faultline.platforms.errors import PlatformError
-from faultline.simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
-from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
-from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.timing.collective_probe import probe_collective
+from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.collectives.algorithms import ALGORITHMS, collectives_of
+from faultline.simulator.timing.collective_probe import link_shares, probe_collective
+from faultline.simulator.timing.kept_platform import simulate_on
 
-from tests.simulator.collectives.stage_hand import (
-    Fidelity,
-    Simulate,
-    all_at_once,
-    gpu,
-    one_after_the_other,
-)
+from tests.simulator.collectives.message_ring import message_rings_s
 from tests.simulator.helpers import edited
 
-NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
-RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
-"""PCIe, NIC and half a switch on either side: below one leaf switch."""
-SIZES = (64e3, 1e6, 256e6)
+GB = 1e9
+RING = 361 * GB
+"""Share of an H100's NVLink that a ring reaches; with reductions in the switch it is 466."""
+NIC = 0.96 * 50 * GB
 
 
 @pytest.fixture(scope="module")
 def servers(servers_of: Callable[..., Path]) -> Path:
-    """17 HGX servers below one leaf switch a rail: every edge of a rail is the same."""
-    return servers_of(domains=17)
-
-
-@pytest.mark.parametrize("collective", list(ALGORITHMS))
-def test_each_algorithm_takes_its_alpha_beta_time(collective: str, servers: Path) -> None:
-    """On one rail, where nothing meets, within 1 %: at both fidelities, so those agree too."""
-    cases = []
-    for algorithm in ALGORITHMS[collective]:
-        for members in (2, 5, 8, 17):
-            for size in SIZES:
-                setting = Setting(members, size, [[n] for n in range(members)])
-                schedule = schedule_of(collective, algorithm, setting)
-                cases.append((schedule, [gpu(8 * n) for n in range(members)]))
-    simulates = [Simulate(*case, fidelity) for case in cases for fidelity in ("flow", "chunk")]
-    times_s = one_after_the_other(servers, simulates)
-    for simulate, time_s in zip(simulates, times_s, strict=True):
-        assert time_s == pytest.approx(simulate.schedule.alpha_beta_s(RAIL), rel=0.01), simulate
-
-
-def test_the_formulas_by_hand() -> None:
-    """1 GB among 8 at 1 us and 10 GB/s: a byte takes 0.1 ns, all bytes 0.1 s."""
-    hop = Hop(1e-6, 10e9)
-    setting = Setting(8, 1e9, [range(4), range(4, 8)])
-    expected_s = {
-        ("all-reduce", "ring"): 14e-6 + 0.175,
-        ("all-reduce", "hierarchical"): 6e-6 + 0.15 + 2e-6 + 0.025,
-        ("reduce-scatter", "ring"): 7e-6 + 0.0875,
-        ("all-gather", "ring"): 7e-6 + 0.0875,
-        ("all-to-all", "pairwise"): 7e-6 + 0.0875,
-    }
-    for (collective, algorithm), time_s in expected_s.items():
-        schedule = schedule_of(collective, algorithm, setting)
-        assert schedule.alpha_beta_s(hop) == pytest.approx(time_s, rel=1e-12)
-
-
-def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
-    """Four servers of eight: 2 * 7 rounds of m/8 over NVLink, 2 * 3 of m/32 on every rail."""
-    hosts = [gpu(index) for index in range(32)]
-    simulates = [
-        Simulate(
-            HierarchicalAllReduce(32, size, [range(8 * n, 8 * n + 8) for n in range(4)]),
-            hosts,
-            fidelity,
-        )
-        for size in SIZES
-        for fidelity in ("flow", "chunk")
-    ]
-    for simulate, time_s in zip(simulates, one_after_the_other(servers, simulates), strict=True):
-        schedule = simulate.schedule
-        assert isinstance(schedule, HierarchicalAllReduce)
-        by_hand_s = 14 * NVLINK.seconds(schedule.size_bytes / 8) + 6 * RAIL.seconds(
-            schedule.size_bytes / 32
-        )
-        assert time_s == pytest.approx(by_hand_s, rel=0.01)
-        assert schedule.alpha_beta_s(RAIL, NVLINK) == pytest.approx(by_hand_s, rel=1e-12)
-
-
-@pytest.mark.parametrize("collective", ["all-reduce", "all-to-all"])
-def test_flows_and_chunks_agree_where_edges_differ(collective: str, servers: Path) -> None:
-    """Packed ranks: most edges are NVLink, some are not. From 1 MB a rank on, within 2 %."""
-    simulates = []
-    for algorithm in ALGORITHMS[collective]:
-        for members in (16, 24):
-            domains = [range(first, first + 8) for first in range(0, members, 8)]
-            for size in (1e6, 32e6):
-                schedule = schedule_of(collective, algorithm, Setting(members, size, domains))
-                hosts = [gpu(index) for index in range(members)]
-                simulates += [Simulate(schedule, hosts, "flow"), Simulate(schedule, hosts, "chunk")]
-    times_s = one_after_the_other(servers, simulates)
-    for simulate, flow_s, chunk_s in zip(simulates[::2], times_s[::2], times_s[1::2], strict=True):
-        assert flow_s == pytest.approx(chunk_s, rel=0.02), simulate
-
-
-@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
-def test_two_collectives_at_once_share_a_trunk_fairly(
-    fidelity: Fidelity, servers_of: Callable[..., Path]
-) -> None:
-    """Two rings of two GPUs below the same two leaf switches, 1 GB and 3 GB.
-
-    Leaf switches 4:1: four GPUs of 50 GB/s get a trunk of 50 GB/s, so while both rings run each
-    flow gets 25 GB/s. A ring of two sends m in all. Ring A: 1 GB at 25 GB/s is through after 40 ms.
-    Ring B has sent 1 GB by then; 2 GB at the full 50 GB/s take another 40 ms: 80 ms. Messages of
-    ring B are cut in two (chunk), which changes nothing. Latencies: a few us.
-    """
-    path = servers_of(domains=8, gpus_per_domain=2, domains_per_leaf=4, oversubscription=[4])
-    simulates = [
-        Simulate(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),
-        Simulate(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),
-    ]
-    small_s, large_s = all_at_once(path, simulates)
-    assert small_s == pytest.approx(0.040, rel=1e-3)
-    assert large_s == pytest.approx(0.080, rel=1e-3)
-
-
-def test_a_collective_waits_for_its_slowest_edge_only(tmp_path: Path, servers: Path) -> None:
-    """Edit one NIC to a tenth of its bandwidth: the formula holds with that bandwidth."""
-    nic = r'(link id="nic-000008" bandwidth=)"50GBps"'
-    slow = edited(servers, tmp_path / "slow.xml", nic, r'\1"5GBps"')
-    ring = RingAllReduce(4, 1e9)
-    hosts = [gpu(8 * n) for n in range(4)]
-    (flow_s, chunk_s) = one_after_the_other(
-        slow, [Simulate(ring, hosts, "flow"), Simulate(ring, hosts, "chunk")]
-    )
-    expected_s = ring.alpha_beta_s(Hop(RAIL.latency_s, 5e9))
-    assert flow_s == pytest.approx(expected_s, rel=1e-3)
-    assert chunk_s == pytest.approx(expected_s, rel=1e-3)
-
-
-@pytest.fixture(scope="module")
-def four_servers(servers_of: Callable[..., Path]) -> Path:
+    """Four HGX H100 servers, two below a leaf switch of each rail."""
     return servers_of(domains=4, domains_per_leaf=2)
 
 
-def test_a_ring_on_one_rail_by_hand(servers_of: Callable[..., Path]) -> None:
-    """1 GB on four servers: 1.5 GB at 50 GB/s; below two leaf switches a round takes 2.3 us."""
-    one_rail = servers_of(domains=4, domains_per_leaf=2, gpus_per_domain=1)
-    result = probe_collective(one_rail, "all-reduce", "ring", 1e9)
-    assert result.time_s == pytest.approx(0.03 + 6 * 2.3e-6, rel=1e-6)
-    assert result.alpha_beta_s == pytest.approx(result.time_s, rel=1e-6)
-    assert result.algorithm_bandwidth_bytes_per_s == pytest.approx(1e9 / result.time_s)
-    assert result.bus_bandwidth_bytes_per_s == pytest.approx(1.5e9 / result.time_s)
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "gpus", "expected_s"),
+    [
+        ("all-reduce", "ring", 8, 1.75 * GB / RING + 8.4e-6 + 14 * 3.4e-6),
+        ("all-reduce", "ring", 32, 62 / 32 * GB / RING + 8.4e-6 + 56 * 3.4e-6 + 6 * 14e-6),
+        ("all-gather", "ring", 32, 31 / 32 * GB / RING + 8.4e-6 + 28 * 3.4e-6 + 3 * 14e-6),
+        ("all-reduce", "tree", 32, 2 * GB / (8 * 0.92 * NIC) + 8.4e-6 + 14 * 4e-6 + 4 * 14e-6),
+        ("all-reduce", "tree", 8, 1.75 * GB / (0.92 * RING) + 8.4e-6 + 14 * 4e-6),
+        ("all-reduce", "nvls", 8, 1.75 * GB / (466 * GB) + 25e-6),
+        ("all-reduce", "nvls", 16, 1.75 * GB / (466 * GB) + 25e-6 + 2 * 14e-6),
+        ("all-reduce", "nvls", 32, 2 * GB / (8 * 5 / 6 * NIC) + 25e-6 + 4 * 14e-6),
+        ("all-to-all", "direct", 16, 8 / 16 * GB / NIC + 8.4e-6 + 3.4e-6 + 14e-6),
+        ("send-recv", "direct", 8, GB / RING + 8.4e-6 + 3.4e-6),
+    ],
+)
+def test_each_algorithm_takes_the_time_of_its_closed_form(
+    collective: str, algorithm: str, gpus: int, expected_s: float, servers: Path
+) -> None:
+    """1 GB on H100: bytes over the busiest link at its published share, and NCCL's latencies."""
+    result = probe_collective(servers, collective, algorithm, GB, gpus)
+    assert result.time_s == pytest.approx(expected_s, rel=1e-6)
+    assert result.algorithm == algorithm
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"oversubscription": [4]}, {"nic.gpus_per_nic": 2}, {"gpus_per_domain": 3, "domains": 5}],
+    ids=str,
+)
+def test_no_link_carries_more_than_its_bandwidth(
+    changes: dict[str, object], servers_of: Callable[..., Path]
+) -> None:
+    """Counted on SimGrid's routes. The busiest link of a pipeline is busy all the time."""
+    path = servers_of(**{"domains": 4, "domains_per_leaf": 2, **changes})
+    platform = read_platform(path)
+    domains = [
+        [platform.gpu_names.index(gpu.name) for gpu in each] for each in platform.domains.values()
+    ]
+    for collective, algorithms in ALGORITHMS.items():
+        for algorithm in algorithms:
+            shares = link_shares(platform)
+            sent = collectives_of(collective, algorithm, domains, shares)[algorithm].sent
+            names = [(platform.gpu_names[a], platform.gpu_names[b]) for a, b, _ in sent]
+            busy_s = GB * simulate_on(path, busiest_s, names, list(sent.values()))
+            result = probe_collective(path, collective, algorithm, GB)
+            transfer_s = result.time_s - result.latency_s
+            assert transfer_s >= busy_s * (1 - 1e-7), (collective, algorithm)
+            if collective not in ("all-to-all", "send-recv"):
+                assert transfer_s == pytest.approx(busy_s, rel=0.01), (collective, algorithm)
+
+
+def busiest_s(_engine: object, pairs: Sequence[tuple[str, str]], sizes: Sequence[float]) -> float:
+    """Return how long the busiest link of a platform is busy, in seconds."""
+    import simgrid
+
+    busy_s: defaultdict[str, float] = defaultdict(float)
+    for (near, far), size in zip(pairs, sizes, strict=True):
+        links, _ = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
+        for link in links:
+            # NVSwitches limit each flow separately.
+            if link.get_sharing_policy() != simgrid.Link.SharingPolicy.FATPIPE:
+                busy_s[link.name] += size / link.bandwidth
+    return max(busy_s.values())
+
+
+def test_every_message_of_a_ring_takes_as_long_as_its_flows(
+    servers_of: Callable[..., Path],
+) -> None:
+    """GPUs of one rail; the messages have the bytes that the link's share of 96 % makes of 1 GB."""
+    path = servers_of(domains=8, domains_per_leaf=2, gpus_per_domain=1)
+    result = probe_collective(path, "all-reduce", "ring", GB)
+    messages_s = message_rings_s(path, [read_platform(path).gpu_names], GB / 0.96)
+    assert result.time_s - result.latency_s == pytest.approx(messages_s, rel=2e-3)
+
+
+def test_the_default_is_the_fastest_algorithm(servers: Path) -> None:
+    """The switch inside a server; between four, trees for 256 MB and rings for 8 GB."""
+    for gpus, size, expected in ((8, GB, "nvls"), (32, 256e6, "tree"), (32, 8 * GB, "ring")):
+        default = probe_collective(servers, "all-reduce", None, size, gpus)
+        times_s = {
+            each: probe_collective(servers, "all-reduce", each, size, gpus).time_s
+            for each in ALGORITHMS["all-reduce"]
+        }
+        assert default.algorithm == min(times_s, key=lambda each: times_s[each]) == expected
+
+
+def test_a_collective_waits_for_its_slowest_link(tmp_path: Path, servers: Path) -> None:
+    """One adapter at 5 GB/s, of the eight of each server: an eighth of the bytes passes it."""
+    nic = r'(link id="nic-000008" bandwidth=)"50GBps"'
+    slow = edited(servers, tmp_path / "slow.xml", nic, r'\1"5GBps"')
+    result = probe_collective(slow, "all-reduce", "ring", GB)
+    expected_s = 62 / 32 / 8 * GB / (0.96 * 5 * GB)
+    assert result.time_s - result.latency_s == pytest.approx(expected_s, rel=1e-6)
     assert result.limited_by == "nic"
-    assert result.messages == 4
+
+
+def test_links_of_unknown_gpus_are_used_whole(servers_of: Callable[..., Path]) -> None:
+    path = servers_of(domains=1, **{"gpu.name": "X1"})
+    result = probe_collective(path, "all-reduce", None, GB)
+    assert result.algorithm == "ring"
+    assert result.time_s - result.latency_s == pytest.approx(1.75 / 450, rel=1e-6)
+
+
+def test_a_long_route_takes_longer_than_a_step(servers_of: Callable[..., Path]) -> None:
+    """Two trunks of 2.5 ms, for two of the 30 steps of a ring of two servers."""
+    path = servers_of(domains=2, domains_per_leaf=1, **{"scale_out.link_latency": "2.5ms"})
+    result = probe_collective(path, "all-reduce", "ring", 1.0)
+    assert result.time_s == pytest.approx(2 * 5e-3, rel=0.02)
+    assert result.limited_by == "latency"
 
 
 def test_what_limits_a_collective_is_counted(
-    four_servers: Path, servers_of: Callable[..., Path]
+    servers: Path, servers_of: Callable[..., Path]
 ) -> None:
-    """NVLink inside a server, NICs between them, latency for a kilobyte, a trunk where it is thin.
+    """NVLink inside a server, adapters for a tree, latency for a kilobyte, a thin trunk.
 
     An oversubscribed leaf switch passes up 1/4 of what its NICs deliver; PCIe of 20 GB/s is slower
     than its NIC of 50 GB/s.
@@ -167,16 +150,16 @@ def test_what_limits_a_collective_is_counted(
     thin = servers_of(domains=4, domains_per_leaf=2, gpus_per_domain=1, oversubscription=[4])
     old = servers_of(domains=2, gpus_per_domain=1, pcie_bandwidth="20GB/s")
     asked = {
-        "nvlink": (four_servers, "all-reduce", "ring", 1e9, 8),
-        "nic": (four_servers, "all-reduce", "ring", 1e9, 32),
-        "latency": (four_servers, "all-reduce", "ring", 1e3, 32),
-        "up_leaf": (thin, "all-to-all", "pairwise", 1e9, 4),
+        "nvlink": (servers, "all-reduce", "ring", 1e9, 8),
+        "nic": (servers, "all-reduce", "tree", 1e9, 32),
+        "latency": (servers, "all-reduce", "ring", 1e3, 32),
+        "up_leaf": (thin, "all-to-all", "direct", 1e9, 4),
         "pcie": (old, "all-gather", "ring", 1e9, 2),
     }
     for limit, (path, collective, algorithm, size, ranks) in asked.items():
         assert probe_collective(path, collective, algorithm, size, ranks).limited_by == limit
 
 
-def test_too_many_ranks_are_refused(four_servers: Path) -> None:
+def test_too_many_ranks_are_refused(servers: Path) -> None:
     with pytest.raises(PlatformError, match="has 32 GPUs: 33 ranks are too many"):
-        probe_collective(four_servers, "all-reduce", "ring", 1e6, 33)
+        probe_collective(servers, "all-reduce", "ring", 1e6, 33)

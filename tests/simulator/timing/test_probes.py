@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import faultline.simulator.timing.collective_probe as collective_module
 import faultline.simulator.timing.kept_platform as kept_module
 import faultline.simulator.timing.probe_cache as cache_module
 import faultline.simulator.timing.state_probe as state_module
@@ -118,8 +117,8 @@ PROBES = {
         lambda _: state_transfer_times(servers(), TRANSFERS),
     ),
     "collective": Probe(
-        collective_module,
-        lambda *_: CollectiveResult(0.5, 1.0, 1.0, "nic", 0.5, 4),
+        kept_module,
+        lambda *_: CollectiveResult("ring", 0.5, 0.1, 1.0, 1.0, "nic", 4),
         lambda platform: probe_collective(platform, "all-reduce", "ring", 1e6, 4),
     ),
 }

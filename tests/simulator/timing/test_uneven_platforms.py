@@ -19,7 +19,6 @@ from faultline.platforms.topology import rail_plane
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.accounting.timeline import EventKind
-from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.job.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.processes.process import run_on_simgrid
@@ -27,7 +26,7 @@ from faultline.simulator.simgrid.traffic import Readers, Traffic
 from faultline.simulator.timing.transfer_times import ProbeResult, SimulatedStorageTimes, probe
 from faultline.strategies.plugins.registry import build_strategy
 
-from tests.simulator.collectives.stage_hand import Simulate, all_at_once
+from tests.simulator.collectives.message_ring import message_rings_s
 from tests.simulator.helpers import Scripted, agreed, edited, small_job, traffic_on
 
 NIC = 50e9
@@ -76,10 +75,8 @@ def test_every_message_of_all_rings_takes_as_long_as_steady_flows(
     path = servers_of(domains=8, domains_per_leaf=2, oversubscription=[4])
     traffic = traffic_on(path, 4, 1e9)
     flows = probe(path, traffic)
-    rings = [
-        Simulate(RingAllReduce(4, 1e9), ring, "chunk") for ring in zip(*traffic.hosts, strict=True)
-    ]
-    assert max(all_at_once(path, rings)) == pytest.approx(flows.all_reduce_s, rel=1e-4)
+    messages_s = message_rings_s(path, list(zip(*traffic.hosts, strict=True)), 1e9)
+    assert messages_s == pytest.approx(flows.all_reduce_s, rel=1e-4)
     assert flows.all_reduce_s == pytest.approx(RingTime(0.0, 1e9 / NIC * 4)(4), rel=1e-3)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from faultline.experiments.studies.ntp.iteration import Machine, iteration_time, stage_times
-from faultline.simulator.collectives.schedule import Hop
+from faultline.experiments.studies.ntp.iteration import Hop, Machine, iteration_time, stage_times
 from faultline.simulator.workload.known_models import GPT3_175B
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.transformer import Transformer
