@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-system check test-full lint docs format clean distclean
+.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-recycle reproduce-recovery reproduce-step-time reproduce-collectives reproduce-operators sweep report publish bench bench-against doctor release-check test test-system check test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,9 @@ reproduce-recovery: ready ## recovery times that operators measured, by phases o
 
 reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3, MegaScale and others
 	@$(BIN)/faultline reproduce step-time $(ARGS)
+
+reproduce-collectives: ready ## bus bandwidths of NCCL's all-reduce on published clusters
+	@$(BIN)/faultline reproduce collectives $(ARGS)
 
 reproduce-operators: ready ## reports of operators on long runs, compared with simulations
 	@$(BIN)/faultline reproduce operators $(ARGS)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.studies.base import Results
+from faultline.experiments.studies.collectives.study import CollectivesStudy
 from faultline.experiments.studies.head_to_head.comparison import HeadToHead, map_table, plan_cell
 from faultline.experiments.studies.head_to_head.grids import (
     JOBS,
@@ -157,6 +159,10 @@ def convergence_plans(stage: Stage) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["loss", "rate", "seed", "failures", "final_share"])
 
 
+def all_reduces(stage: Stage) -> Results:
+    return CollectivesStudy().simulate(stage)
+
+
 _CELL = ["plane", "x", "y", "scheme"]
 _PREFIX = "head-to-head-"
 EARLIER = {f"{_PREFIX}{name}" for name in (*LISTS, "maps")}
@@ -167,6 +173,12 @@ TABLES = {
         for plane in LISTS
     },
     f"{_PREFIX}maps": Table("head-to-head", ["job", "map", "x", "y"], first_of_a_map, "%.5g"),
+    "collectives": Table(
+        "collectives", ["setting", "size"], lambda stage: all_reduces(stage)["large"]
+    ),
+    "collectives-small": Table(
+        "collectives", ["setting", "size"], lambda stage: all_reduces(stage)["small"]
+    ),
     "step-time": Table("step-time", ["case", "unit"], predicted_steps),
     "step-time-errors": Table(
         "step-time", ["section"], lambda _: step_time.errors(read_published("step-time"))

@@ -1,0 +1,1 @@
+"""bus bandwidths of NCCL's collectives, on platforms of published measurements."""
