@@ -1,9 +1,7 @@
 """A design of experiments over uncertain inputs, and the candidates' costs on it.
 
 A design draws each input by its name: a progressive Latin hypercube (Sheikholeslami & Razavi 2017,
-*Progressive Latin hypercube sampling*). Or it is a scrambled Sobol sequence (Owen 1998, *Scrambling
-Sobol' and Niederreiter-Xing points*), which covers few inputs together more evenly, but whose
-values change with the number of inputs. A mean over either is unbiased.
+*Progressive Latin hypercube sampling*). A mean over it is unbiased.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import numpy as np
 from faultline.simulator.failures.mix import stream_index
 from faultline.simulator.failures.random_streams import Purpose, stream
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 Floats = NDArray[np.float64]
 Quantile = Callable[[Floats], Floats]
@@ -111,20 +108,3 @@ def _progressive(samples: int, seed: int, name: str) -> Floats:
         cells = np.concatenate([halves, drawn.permutation(halves ^ 1)])
     unit = (cells + drawn.random(len(cells))) / len(cells)
     return np.clip(unit[:samples], _LEAST, 1.0 - _LEAST)
-
-
-def sobol_design(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Design:
-    """Return a scrambled Sobol design; with 2^k samples each half of an input has half of them.
-
-    The values of an input depend only on its position and on the scrambling seed, not on the names
-    of the inputs.
-    """
-    names = tuple(inputs)
-    if not names:
-        nothing = np.empty((samples, 0))
-        return Design(names, nothing, nothing)
-    exponent = max(0, (samples - 1).bit_length())
-    sampler = qmc.Sobol(len(names), scramble=True, seed=stream(seed, Purpose.PRIOR_SAMPLES))
-    unit = np.clip(sampler.random_base2(exponent)[:samples], _LEAST, 1.0 - _LEAST)
-    columns = [quantile(unit[:, place]) for place, quantile in enumerate(inputs.values())]
-    return Design(names, unit, np.column_stack(columns))

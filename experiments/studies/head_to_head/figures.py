@@ -96,7 +96,8 @@ def draw_maps(cells: pd.DataFrame) -> Figure:
     write_title(figure, "Which scheme trains soonest?")
     note = (
         "Colour: the scheme of the least expected time over the priors of all other inputs; "
-        "stripes: schemes that tie. Number: that time over the time without failures."
+        "stripes: schemes that tie. Number: that time over the time without failures. A run begins "
+        "with all hardware intact."
     )
     write_notes(figure, [note])
     return figure
@@ -112,7 +113,7 @@ def _draw_map(panel: Axes, cells: pd.DataFrame, name: str) -> None:
             of_stripe = colours[stripe * len(colours) // _STRIPES]
             pixels[row, _STRIPES * column + stripe] = to_rgb(of_stripe)
         panel.text(
-            column + 0.5, row + 0.5, f"{cell['cost']:.3g}", ha="center", va="center", fontsize=8,
+            column + 0.5, row + 0.5, f"{cell['cost']:#.4g}", ha="center", va="center", fontsize=8,
             path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")],
         )  # fmt: skip
     panel.imshow(
@@ -163,6 +164,14 @@ _FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
 """Looks of marks by the source of machines, in the order of `FACTS`."""
 
 
+_TICKS: Mapping[float, Sequence[float]] = {
+    1.15: (1, 1.02, 1.05, 1.1),
+    4.0: (1, 1.2, 1.5, 2, 3),
+    float("inf"): (1, 2, 5, 10),
+}
+"""Ticks of a panel by its largest ratio."""
+
+
 def draw_settings(table: pd.DataFrame) -> Figure:
     """Draw each scheme's expected time with its 80 % band, a panel per setting.
 
@@ -188,7 +197,7 @@ def draw_settings(table: pd.DataFrame) -> Figure:
     write_title(figure, "Time to train, in the order of the mean over all settings")
     notes = [
         "Expected time over that of a run without failures, with the 80 % band of a run.",
-        "An open end: some runs count as the cap, three times the soonest."
+        "An arrow: some runs count as the cap, three times the soonest."
         if (shown["capped"] > 0).any()
         else "",
         "* Trains on approximate gradients while a node works for two, which is not charged."
@@ -200,9 +209,10 @@ def draw_settings(table: pd.DataFrame) -> Figure:
 
 
 def _draw_bands(panel: Axes, rows: pd.DataFrame, order: Mapping[str, int]) -> None:
+    # A mark per source of machines, one above the other.
+    apart = 0.18 if rows["y"].nunique() > 1 else 0.0
     for row in rows.itertuples(index=False):
-        # A mark per source of machines, one above the other.
-        place = order[str(row.scheme)] + (0.18 if row.y else -0.18)
+        place = order[str(row.scheme)] + (apart if row.y else -apart)
         ends = [[max(0.0, row.ratio - row.ratio_low)], [max(0.0, row.ratio_high - row.ratio)]]
         look = {"color": look_of(str(row.scheme)).colour, **_FACT_LOOKS[int(row.y)]}
         panel.errorbar(
@@ -216,5 +226,7 @@ def _draw_bands(panel: Axes, rows: pd.DataFrame, order: Mapping[str, int]) -> No
     # Every second row is shaded, to lead the eye from its name.
     for place in range(0, len(order), 2):
         panel.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
-    ticks_at(panel.xaxis, [1, 2, 5, 10] if rows["ratio"].max() > 4.0 else [1, 1.2, 1.5, 2, 3])
+    most = rows["ratio"].max()
+    ticks = next(ticks for up_to, ticks in _TICKS.items() if most <= up_to)
+    ticks_at(panel.xaxis, ticks)
     panel.set_xlim(0.97, 1.06 * rows["ratio_high"].max())

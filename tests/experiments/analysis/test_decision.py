@@ -12,10 +12,12 @@ from faultline.experiments.analysis.decision import (
     judge,
     value_of_information,
 )
-from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import Design, SimulatedCosts
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
+
+from tests.experiments.analysis.sobol import sobol_design
 
 SAMPLES = 1024
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import Design, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator, OutOfDesignError
 from faultline.experiments.analysis.input_scales import scales_of
 from faultline.experiments.analysis.sensitivity import swings
 from scipy.stats import norm
+
+from tests.experiments.analysis.sobol import sobol_design
 
 
 def log_times(scores: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.sensitivity import Swing, swings
 from faultline.experiments.report.answer_page import AnswerFacts, answer_page
@@ -16,6 +16,7 @@ from faultline.experiments.report.tables import table_of, text
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
 
+from tests.experiments.analysis.sobol import sobol_design
 from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
 
 SCHEMES = {"checkpoint, every 12 min": "checkpoint", "ReCycle": "recycle", "SPARe r=3": "spare"}
