@@ -277,7 +277,7 @@ def execute_probe(arguments: argparse.Namespace) -> None:
         pairs_table(rows, f"{arguments.collective} by {result.algorithm}, {arguments.bytes}")
     )
     if size_bytes < SMALLEST_CHECKED_BYTES:
-        print_note("below 16 MiB times are latencies, unchecked: faultline reproduce collectives")
+        print_note("below 16 MiB times are mostly latencies, which are unchecked")
 
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
