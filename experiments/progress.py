@@ -46,7 +46,12 @@ class WorkProgress(Progress):
 
     def start(self) -> None:
         """Begin to show progress."""
-        super().start()
+        try:
+            super().start()
+        except BaseException:
+            # An interrupt may come after the first bar, before the block that would erase it.
+            self.stop()
+            raise
         if not self.console.is_terminal and not self.console.quiet and self._clock is None:
             self._clock = Thread(target=self._print_lines, name="progress lines", daemon=True)
             self._clock.start()
