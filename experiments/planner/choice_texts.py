@@ -24,6 +24,14 @@ def set_up_text(choice: Choice) -> str:
     return ", ".join(filter(None, parts))
 
 
+def short_set_up(choice: Choice) -> str:
+    """Return the same for a narrow column: ``gemini, r = 2, every step (5.9 s)``."""
+    text = set_up_text(choice).replace("groups return", "back")
+    for what in ("a snapshot every", "a checkpoint every"):
+        text = text.replace(what, "every")
+    return text
+
+
 def choice_text(choice: Choice) -> str:
     """Return a scheme with its set-up."""
     return f"{look_of(choice.scheme).label} ({set_up_text(choice)})"

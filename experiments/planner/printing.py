@@ -13,7 +13,7 @@ from faultline.experiments.config.reference import unmet_condition, value_in_for
 from faultline.experiments.config.toml_text import written
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.answer import CAP, Answer, Row
-from faultline.experiments.planner.choice_texts import gpu_memory, set_up_text
+from faultline.experiments.planner.choice_texts import gpu_memory, short_set_up
 from faultline.experiments.planner.sentences import (
     answer_sentences,
     band_text,
@@ -70,7 +70,7 @@ def answer_parts(
     for line in (*(job if explain else ()), *remarks(answer)):
         yield Text(line)
     if answer.rows:
-        yield on_screen(replace(answer_table(answer, price_per_gpu_hour), caption=""), 10)
+        yield on_screen(replace(answer_table(answer, price_per_gpu_hour), caption=""), 7)
     for line in endings_texts(answer):
         yield Text(line)
     for line in legend_texts(answer) if explain else ():
@@ -117,7 +117,7 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
     if price_per_gpu_hour is not None:
         columns.append(TableColumn(f"{unit}cost", lambda one: cost(one["row"])))
     if any(row["memory"] for row in rows):
-        columns.append(TableColumn("GPU memory", lambda one: one["memory"]))
+        columns.append(TableColumn("GB of GPU", lambda one: one["memory"]))
     return table_of(
         "ranking-table",
         "Schemes by expected time to train",
@@ -129,7 +129,7 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
 
 def _name(answer: Answer, row: Row) -> str:
     tie = " (tie)" if row in answer.ties else ""
-    return f"{look_of(row.choice.scheme).label}{tie}\n{set_up_text(row.choice)}"
+    return f"{look_of(row.choice.scheme).label}{tie}\n{short_set_up(row.choice)}"
 
 
 def _percent(share: float) -> str:
@@ -139,7 +139,7 @@ def _percent(share: float) -> str:
 def memory_text(row: Row) -> str:
     """Return the memory that a scheme uses of a GPU, and recoveries that did not fit."""
     found = gpu_memory(row.choice)
-    needed = "" if found is None else f"{found[0] / 1e9:.0f}/{found[1] / 1e9:.0f} GB"
+    needed = "" if found is None else f"{found[0] / 1e9:.0f}/{found[1] / 1e9:.0f}"
     refused = f"{100 * row.refused:.0f} % refused" if row.refused >= 0.005 else ""
     return "\n".join(filter(None, (needed, refused)))
 
@@ -175,7 +175,8 @@ def legend_texts(answer: Answer) -> Iterator[str]:
         f"{answer.situation.unit}: mean over worlds; band: 80 % of runs, by inputs and luck; best: "
         "share of worlds in which the scheme trains soonest, ± half its 95 % interval; within "
         f"{100 * INDIFFERENCE:g} %: of the soonest; loss if wrong: mean time lost in the worlds in "
-        "which it is not."
+        "which it is not; GB of GPU: the fullest "
+        "GPU without failures, of its memory, and the share of recoveries that did not fit."
     )
     if answer.rows:
         share = answer.rows[0].judgement.bands.input_share

@@ -58,7 +58,7 @@ def printed(answer: Answer, width: int, **options: Any) -> list[str]:
 def table_lines(answer: Answer, width: int) -> list[str]:
     screen = StringIO()
     table = replace(answer_table(answer, 2.0), caption="")
-    Console(file=screen, width=width).print(on_screen(table, 10))
+    Console(file=screen, width=width).print(on_screen(table, 7))
     return screen.getvalue().splitlines()
 
 
