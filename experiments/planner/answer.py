@@ -282,6 +282,10 @@ def answers(
         worlds = min(2 * worlds, effort.worlds)
 
 
+class _OutOfTimeError(Exception):
+    """The real time is over while candidates are simulated."""
+
+
 @dataclass(slots=True)
 class _Entrant:
     """A candidate with its runs."""
@@ -353,7 +357,10 @@ class _Race:
         for start in range(done, worlds, size):
             if self.is_late:
                 return
-            more = self._simulate(choices, range(start, min(start + size, worlds)))
+            try:
+                more = self._simulate(choices, range(start, min(start + size, worlds)))
+            except _OutOfTimeError:
+                return
             for entrant, lives in zip(self._entrants, more, strict=True):
                 entrant.lives = entrant.lives.followed_by(lives)
 
@@ -376,7 +383,10 @@ class _Race:
         at_once = len(self._waiting) if self._ends_s == inf else cores()
         while self._waiting and not self.is_late:
             ahead = [choice for choice in self._tuned(at_once) if not self._is_behind(choice)]
-            self._enter(ahead, self._simulate(ahead, range(worlds)))
+            try:
+                self._enter(ahead, self._simulate(ahead, range(worlds)))
+            except _OutOfTimeError:
+                self._left_out += [LeftOut(one.scheme, one.protection, _NO_TIME) for one in ahead]
         late = [one.choices[0] for one in self._waiting]
         self._left_out += [LeftOut(one.scheme, one.protection, _NO_TIME) for one in late]
         self._waiting.clear()
@@ -413,8 +423,15 @@ class _Race:
 
     def _simulate(self, choices: Sequence[Choice], worlds: range) -> list[Lives]:
         seed = self._effort.seed << 32
+
+        def on_done() -> None:
+            if self._on_done is not None:
+                self._on_done()
+            if self._entrants and self.is_late:
+                raise _OutOfTimeError
+
         return simulate_worlds(
-            choices, self._design, worlds, self._steps, self._cap_s, seed, self._on_done
+            choices, self._design, worlds, self._steps, self._cap_s, seed, on_done
         )
 
     def _expected_s(self, lives: Lives) -> float:
