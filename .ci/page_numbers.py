@@ -117,7 +117,7 @@ def head_to_head() -> Iterator[tuple[str, str]]:
     """Yield ratios of all schemes in all settings, and shares of the maps."""
     yield "ratios", _ratios_table()
     yield "maps", _maps_table()
-    layers = _table("head-to-head-layers").sort_values("x")
+    layers = _table("head-to-head-layers").dropna(subset="ratio").sort_values("x")
     of_layers = [f"{row.ratio:.3f} with {row.x:.0f}" for row in layers.itertuples()]
     yield "oobleck-layers", ", ".join(of_layers)
 

@@ -270,11 +270,11 @@ def today_sentences(settings: pd.DataFrame) -> list[str]:
 def _today(ranked: pd.DataFrame, machines: str) -> str:
     best = ranked[ranked["best"]].iloc[0]
     first = [best["scheme"], *ranked.loc[ranked["tied"], "scheme"]]
-    names = ", ".join(map(name_of, first))
+    names, verb = " and ".join(map(name_of, first)), "tie" if len(first) > 1 else "trains soonest"
     text = (
         f"With {machines}, at today's failure rate on 32,768 GPUs ({best['under_repair']:.0f} "
-        f"machines under repair on average), {names} {'tie' if len(first) > 1 else 'trains'} "
-        f"soonest, in {best['ratio']:.2f} times the time without failures"
+        f"machines under repair on average), {names} {verb}, in {best['ratio']:.2f} times the time "
+        "without failures"
     )
     plain = ranked[ranked["scheme"] == "checkpoint"]
     if plain.empty or "checkpoint" in first:
