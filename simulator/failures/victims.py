@@ -62,8 +62,8 @@ class Victims:
 class GroupFailure:
     """Stands for the `Failure` of a group, and equals it.
 
-    Its component and kind are drawn when anything but its time is looked at, which most runs never
-    do.
+    Its component and kind are drawn when anything but its time and group is looked at, which most
+    runs never do.
     """
 
     __slots__ = ("_failure", "_group", "_index", "_victims", "time_s")
@@ -73,11 +73,17 @@ class GroupFailure:
         self._group, self._index, self._victims = group, index, victims
         self._failure: Failure | None = None
 
+    @property
+    def groups(self) -> range:
+        """The group alone, whichever of its components fails."""
+        return range(self._group, self._group + 1)
+
     def _drawn(self) -> Failure:
         if self._failure is None:
             level, number, kind = self._victims.of(self._group, self._index)
-            groups = range(self._group, self._group + 1)
-            self._failure = Failure(self.time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
+            self._failure = Failure(
+                self.time_s, level, number, UNSTATED_CAUSE, kind, None, self.groups
+            )
         return self._failure
 
     def __getattr__(self, name: str) -> Any:

@@ -1,12 +1,11 @@
 """Designs over uncertain inputs."""
 
 import numpy as np
-from faultline.experiments.analysis.design import (
-    design_by_name,
-    sobol_design,
-)
+from faultline.experiments.analysis.design import design_by_name
 from faultline.experiments.config.uncertain import Prior
 from scipy import stats
+
+from tests.experiments.analysis.sobol import sobol_design
 
 _INPUTS = {
     "a": Prior(kind="log-uniform", low=5, high=60, source="s").quantile,
