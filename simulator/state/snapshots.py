@@ -114,6 +114,8 @@ class SavedStates:
 
     def strike(self, time_s: float, groups: Collection[int] | None = None) -> None:
         """Discard what was incomplete when some groups, or all, failed at `time_s` seconds."""
+        if self._coming is None and (self._whole is None or self._whole.whole_s <= time_s):
+            return  # As at most failures.
         self.settle(time_s)
         if self._coming is not None and self._coming.is_lost(time_s, groups):
             self._coming = None
