@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from faultline.experiments.config.errors import QUIET
-from faultline.experiments.streams import print_text, shown
+from faultline.experiments.streams import shown
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Task, TextColumn
 from rich.segment import Segment
@@ -61,12 +61,6 @@ class Screen(Console):
 def message_console() -> Screen:
     """Return the console of progress and notes: the standard error, unless output is quiet."""
     return Screen(stderr=True, quiet=QUIET in os.environ)
-
-
-def print_message(line: str) -> None:
-    """Print a line on the standard error, above any bars, unless output is quiet."""
-    if QUIET not in os.environ:
-        print_text(line, as_message=True)
 
 
 def text_column(pattern: str) -> TextColumn:

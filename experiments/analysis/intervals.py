@@ -161,11 +161,6 @@ class Interval:
     low: float
     high: float
 
-    @property
-    def is_below_zero(self) -> bool:
-        """Whether the whole interval is below zero."""
-        return self.high < 0
-
 
 def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean of independent values with Student's interval; at least one value."""

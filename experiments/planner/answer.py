@@ -404,9 +404,8 @@ class _Race:
     def _is_behind(self, choice: Choice) -> bool:
         """Return whether a scheme is slower without failures than the first one with failures.
 
-        That must hold in every world so far.
-
-        Its simulation is not needed, however the worlds turn out, and may be the dearest of all.
+        That must hold in every world so far. Simulating the scheme could then not change the
+        advice, and may take longer than all else.
         """
         first, resolved = self._entrants[0], choice.resolved
         plan, costs = resolved.strategy().plan(), resolved.costs()

@@ -51,7 +51,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates, those that closed forms rank first at the start, and what is left out."""
+    """The candidates in the order of their closed forms, and what is left out."""
 
     found: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]

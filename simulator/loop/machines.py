@@ -179,27 +179,6 @@ class Machines:
             self._dropped[group] = diagnosed_s + standby_s
             self._replace(group, diagnosed_s)
 
-    def drop_at_start(self, group: int, returns_s: float) -> None:
-        """Note that a group was dropped before the start; it returns from then on, in seconds."""
-        self._dropped[group] = returns_s
-
-    def begin_in_repair(self, failures: Iterable[Failure]) -> list[Failure]:
-        """Let standbys have replaced machines before the start; return the failures they have not.
-
-        The failures have negative times.
-        """
-        left = []
-        for failure in failures:
-            repaired_s = failure.time_s + self.repair_s(failure)
-            machines = len(self._places_of(failure))
-            if not self._state.rules.stops_machine(failure) or repaired_s <= 0.0:
-                continue
-            if self._standbys.ready(0.0) >= machines:
-                self._standbys.exchange([repaired_s] * machines, 0.0)
-            else:
-                left.append(failure)
-        return left
-
     def _vacant_places(self, group: int) -> list[int]:
         """Return the vacant places of a group; failures of others may have vacated some later."""
         return [at for at in self._hardware.layout.hosts_of_group(group) if at in self._vacant]

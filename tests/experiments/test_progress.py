@@ -8,7 +8,8 @@ import time
 import pyte
 import pytest
 from faultline.experiments.progress import WorkProgress
-from faultline.experiments.screen import Screen, print_message
+from faultline.experiments.screen import Screen
+from faultline.experiments.streams import print_text
 from rich.console import Console
 
 
@@ -30,7 +31,7 @@ def test_a_message_is_printed_above_the_bars(monkeypatch: pytest.MonkeyPatch) ->
     with WorkProgress("{task.description}", console=console) as progress:
         progress.add_task("runs")
         progress.refresh()
-        print_message("out: waiting for another sweep to end")
+        print_text("out: waiting for another sweep to end", as_message=True)
     screen = pyte.Screen(console.width, 5)
     pyte.Stream(screen).feed(terminal.getvalue().replace("\n", "\r\n"))
     assert [row.rstrip() for row in screen.display if row.strip()] == [

@@ -68,7 +68,8 @@ def is_sacct(first_line: str) -> bool:
 def delimiter_of(first_line: str) -> str | None:
     """Return what separates the columns of ``sacct``; None if it has others.
 
-    A job of ``--parsable2`` is told from other tables by its state and its list of nodes.
+    Such a table has the columns State and NodeList. If ``|`` separates the columns, State is
+    enough: a missing NodeList is then reported.
     """
     for delimiter in _DELIMITERS:
         names = {name.strip().lower() for name in first_line.split(delimiter)}
