@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from threading import Event, Thread
 from typing import Any
 
+from faultline.simulator.processes.interrupts import interrupts_blocked
 from rich.console import Console, RenderableType
 from rich.constrain import Constrain
 from rich.progress import Progress, ProgressColumn, Task
@@ -47,7 +48,8 @@ class WorkProgress(Progress):
     def start(self) -> None:
         """Begin to show progress."""
         try:
-            super().start()
+            with interrupts_blocked():  # Rich would write an interrupted drawing a second time.
+                super().start()
         except BaseException:
             # An interrupt may come after the first bar, before the block that would erase it.
             self.stop()
@@ -58,7 +60,8 @@ class WorkProgress(Progress):
 
     def stop(self) -> None:
         """End it; no line is printed after this."""
-        super().stop()
+        with interrupts_blocked():
+            super().stop()
         self._stopped.set()
         if self._clock is not None:
             self._clock.join()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import (
     ForkServerContext,
     ForkServerProcess,
@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from faultline.platforms.child_python import helpers_on_safe_path
+from faultline.simulator.processes.interrupts import interrupts_blocked
 
 _SCRIPT = {"__file__", "__spec__"}
 """Names by which a started process finds the script of its parent."""
@@ -40,7 +41,7 @@ class _Spawned(SpawnProcess):
 
     @staticmethod
     def _Popen(process_obj: BaseProcess) -> Any:
-        with _script_hidden(), helpers_on_safe_path():
+        with interrupts_blocked(), _script_hidden(), helpers_on_safe_path():
             return SpawnProcess._Popen(process_obj)
 
 
@@ -59,14 +60,22 @@ def worker_context(*modules: str) -> ForkServerContext | SpawnContext:
     simulate on SimGrid. It imports the simulator and the given modules. A scheme that a program has
     registered meanwhile is unknown to it: then each process starts anew, which takes a second.
     """
-    context: ForkServerContext | SpawnContext = _SpawnContext()
-    settings = {name: os.environ[name] for name in os.environ if name.startswith("FAULTLINE_")}
-    if _State.settings in (None, settings):
-        _State.settings, context = settings, _ForkServerContext()
-        context.set_forkserver_preload(["faultline.simulator.processes.warm_process", *modules])
-    # The tracker removes the semaphores of killed processes, which is no news for a user.
+    # The tracker removes the semaphores of killed processes, and a process may start while its
+    # owner ends: neither is news for a user.
     with helpers_on_safe_path(), errors_hidden():
         resource_tracker.ensure_running()
+        return _context(modules)
+
+
+def _context(modules: Collection[str]) -> ForkServerContext | SpawnContext:
+    settings = {name: os.environ[name] for name in os.environ if name.startswith("FAULTLINE_")}
+    if _State.settings not in (None, settings):
+        return _SpawnContext()
+    _State.settings, context = settings, _ForkServerContext()
+    context.set_forkserver_preload(["faultline.simulator.processes.warm_process", *modules])
+    # Its imports come before it handles interrupts. The tracker's start would unblock them.
+    with interrupts_blocked():
+        forkserver.ensure_running()
     return context
 
 

@@ -265,6 +265,7 @@ def _serve(calls: Connection, errors: _ErrorFile, forked: bool) -> None:
     _ProcessState.owner = calls
     # An interrupt ends this process at once; the owner reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     find_simgrid_library()
     while True:

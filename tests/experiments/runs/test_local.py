@@ -44,6 +44,17 @@ requests = [request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
 for result in simulate_requests(LocalExecutor(workers=2), requests):
     print(result)
 """
+# Processes start from one that first imports a module, which interrupts them meanwhile.
+INTERRUPTED_IMPORT = """
+import os
+os.environ["PYTHONPATH"] += os.pathsep + os.getcwd()
+from faultline.simulator.processes.contexts import worker_context
+
+process = worker_context("interrupting").Process(target=print, args=("imported",), daemon=True)
+process.start()
+process.join()
+"""
+
 # Two workers; the run on SimGrid has its own process.
 PROCESSES_OF_THE_SWEEP = 3
 
@@ -206,6 +217,17 @@ def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Sig
     finally:
         sweep.kill()
         sweep.wait(PATIENCE_S)
+
+
+def test_ctrl_c_does_not_show_where_the_import_of_a_worker_stood(tmp_path: Path) -> None:
+    (tmp_path / "interrupting.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)"
+    )
+    script = tmp_path / "start.py"
+    script.write_text(INTERRUPTED_IMPORT)
+    pipe = subprocess.PIPE
+    started = start_python(str(script), cwd=tmp_path, stdout=pipe, stderr=pipe)
+    assert started.communicate(timeout=PATIENCE_S) == (b"imported\n", b"")
 
 
 def test_too_many_workers_are_refused() -> None:

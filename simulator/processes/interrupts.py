@@ -1,0 +1,21 @@
+"""Interrupts that wait: Ctrl-C at the wrong moment would leave garbage on a terminal."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Let Ctrl-C wait until the end of the context.
+
+    Threads and processes that start within it never get one, unless they unblock it: they inherit
+    the mask of signals.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
