@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Column, Table
+from rich.text import Text
 
 _FEWEST_COLUMNS = 2
 _LONGEST_WORD = 20
@@ -27,7 +28,14 @@ class FittingTable(Table):
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from Table.__rich_console__(self._fitted(console, options), console, options)
+        # A title as wide as the console: rich folds it to the width of the table.
+        fitted = self._fitted(console, options)
+        if fitted.title:
+            yield Text(str(fitted.title), style=fitted.title_style or "bold")
+        below, fitted.title, fitted.caption = fitted.caption, None, None
+        yield from Table.__rich_console__(fitted, console, options)
+        if below:
+            yield Text(str(below), style="dim")
 
     def _fitted(self, console: Console, options: ConsoleOptions) -> Table:
         limits = [_limits(column, self.show_header) for column in self.columns]
@@ -51,7 +59,7 @@ class FittingTable(Table):
                 below = f"no room for: {names}"
                 table.caption = f"{self.caption}; {below}" if self.caption else below
             return table
-        return self
+        return copy(self)
 
 
 def _limits(column: Column, has_header: bool) -> tuple[int, int]:

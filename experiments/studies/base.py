@@ -8,8 +8,7 @@ progress, resumption after a kill, CSV, the screen, JSON. It calls these methods
     rows(results)            every result; ``data/published_values.csv`` has published values
     tables(results)          tables for CSV, by name
     figures(results)         figures, by file name
-    shown(results, rows)     tables for the screen: the rows beside published values
-    headline(results, rows)  the main result, in a sentence or two
+    headline(results, rows)  the main result, published against simulated, in a few lines
     records(results, rows)   rows for programs, as JSON
 
 A subclass in ``studies/NAME/study.py`` joins the registry; the docstring of ``studies/NAME`` is its
@@ -19,8 +18,9 @@ summary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import cycle
 from statistics import fmean, stdev
@@ -30,13 +30,15 @@ import faultline.experiments.figures.safe_matplotlib  # noqa: F401 - before Matp
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.report.tables import Columns, Table, columns_of
+from faultline.experiments.report.tables import Table, columns_of
 from faultline.experiments.studies.data import parts_of, rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
 Results = dict[str, Any]
 """Simulated and computed results of a study, by name."""
+Headline = Iterable[Table | str]
+"""The main result of a study: tables and sentences, a few lines together."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
 Kind = Literal[
@@ -49,17 +51,6 @@ by this value; "same constant": another row tests the same constant; "other simu
 comes from another simulator or formula instead of a measurement."""
 Draw = Callable[[], Figure]
 """Draws a figure in the common style."""
-
-_SHOWN: Columns = {
-    "quantity": "quantity",
-    "scheme": "scheme",
-    "setting": "setting",
-    "published": ("published", "{:.4g}"),
-    "simulated": ("simulated", "{:.4g}"),
-    "error": ("error", "{:+.1%}"),
-    "ends": ("between", "{}"),
-    "unit": "unit",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +70,15 @@ class Row:
     # Kind and verdict if the study states them itself; claims state all others.
     kind: Kind | None = None
     verdict: str | None = None
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Quantity, scheme and setting."""
+        return self.quantity, self.scheme, self.setting
+
+    def text(self, value: float) -> str:
+        """Return a value of the row with its unit."""
+        return f"{value:.3g}" if self.unit == "1" else f"{value:.3g} {self.unit}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a flat mapping, without its kind and verdict."""
@@ -172,22 +172,48 @@ def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
     return frame
 
 
-def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
-    """Return a table of rows for the screen, with errors as shares of positive published values.
+def headline_table(
+    title: str, labelled: Mapping[str, tuple[str, str, str]], rows: Sequence[Row]
+) -> Table:
+    """Return published values beside simulated ones: a line per label that has rows.
 
-    A quantity, scheme or unit common to all rows moves into the note. Columns for published values,
-    errors and ends are omitted if no row has any.
+    Several rows of a label are a range: of a sweep, or of settings.
     """
-    frame = pd.DataFrame(row.as_dict() for row in rows)
-    published = frame.published.astype(float)
-    frame["error"] = frame.simulated / published.where(published > 0) - 1.0
-    ends = zip(frame.low, frame.high, strict=True)
-    frame["ends"] = [None if low == high else f"{low:.4g} to {high:.4g}" for low, high in ends]
-    shared = [name for name in ("quantity", "scheme", "unit") if frame[name].nunique() == 1]
-    empty = [name for name in ("published", "error", "ends") if frame[name].isna().all()]
-    columns = {name: how for name, how in _SHOWN.items() if name not in (*shared, *empty)}
-    alike = ", ".join(frame[name][0] for name in shared if frame[name][0] != "1")
-    return columns_of(title, frame, columns, "; ".join(filter(None, (alike, note))))
+    lines = []
+    for label, patterns in labelled.items():
+        mine = [row for row in rows if all(map(fnmatchcase, row.names, patterns))]
+        if mine:
+            low, high = min(row.low for row in mine), max(row.high for row in mine)
+            mean = fmean(row.simulated for row in mine)
+            known = {row.published for row in mine if row.published is not None}
+            lines.append(
+                {
+                    "": label,
+                    "published": " to ".join(map(mine[0].text, sorted({*_ends(known)}))),
+                    "simulated": mine[0].text(mean),
+                    "between": None if low == high else f"{low:.3g} to {high:.3g}",
+                }
+            )
+    frame = pd.DataFrame(lines, columns=["", "published", "simulated", "between"])
+    shown = {name: (name, str) if name else name for name in frame if not frame[name].isna().all()}
+    return columns_of(title, frame, shown)
+
+
+def errors_table(title: str, predicted: pd.DataFrame, by: str, error: str, within: float) -> Table:
+    """Return how many predictions are within a tolerance, and their errors, a line per group."""
+    lines = []
+    for group, errors in predicted.groupby(by, sort=False)[error]:
+        sizes = errors.abs()
+        lines.append((group, f"{(sizes <= within).sum()} of {len(errors)}", sizes.median(),
+                      errors[sizes.idxmax()]))  # fmt: skip
+    frame = pd.DataFrame(lines, columns=[by, "met", "median", "worst"])
+    shown = {"median": ("median error", "{:.1%}"), "worst": ("worst", "{:+.0%}")}
+    return columns_of(title, frame, {by: by, "met": ("met", str), **shown})
+
+
+def _ends(values: Collection[float]) -> Iterator[float]:
+    if values:
+        yield from (min(values), max(values))
 
 
 class Study(ABC):
@@ -200,6 +226,9 @@ class Study(ABC):
     """Number format of the CSV; None for all digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Figures by file name: the drawing function, and the names of its results."""
+    headline_title: ClassVar[str] = ""
+    headline_rows: ClassVar[Mapping[str, tuple[str, str, str]]] = {}
+    """Rows of the headline by label: patterns of their quantity, scheme and setting."""
     within: ClassVar[float] = 0.05
     """Tolerance of claims, as a share of the published value."""
 
@@ -244,14 +273,9 @@ class Study(ABC):
             for name, (draw, *given) in self.charts.items()
         }
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
-        """Return all screen output, in order: tables, sentences, anything that rich prints.
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return the main result, published against simulated: tables or sentences.
 
-        By default this is one table of the rows that have a published value.
+        By default this is a table of `headline_rows`.
         """
-        compared = [row for row in rows if row.published is not None]
-        yield shown_rows("Published and simulated", compared)
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the main result, in sentences."""
-        return ()
+        yield headline_table(self.headline_title, self.headline_rows, rows)

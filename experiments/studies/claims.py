@@ -19,13 +19,12 @@ from all others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import pandas as pd
-from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.base import Kind, Row
 from faultline.experiments.studies.data import parts_of
 
@@ -37,25 +36,20 @@ its ends, or near them; "at least", "at most": the published one is a bound."""
 MOST_WIDE = 3.0
 """A band is too wide for a verdict if its ends differ by this factor."""
 
+BOUNDS: tuple[Test, ...] = ("at least", "at most")
+
 SWEPT = "swept"
 """The test of a claim whose rows form one band: they sweep unstated inputs."""
 
 ELSEWHERE = ("docs/", "tests/", "faultline ")
 """Prefixes of evidence that is neither a row nor a table."""
 
-_OF_PUBLISHED = ("inside", "outside", "partly", "too wide")
+OF_PUBLISHED = ("inside", "outside", "partly", "too wide")
+"""Verdicts of rows that have a published value."""
 
 NO_ROW = "no row"
 """The verdict of a claim whose rows were not simulated."""
 
-_SHOWN: Columns = {
-    "claim": "claim",
-    "source": "source",
-    "published": ("published", str),
-    "beside": "beside it",
-    "verdict": "verdict",
-    "not_simulated": "not simulated, or to know",
-}
 _COLUMNS = ("system", "claim", "source", "published", "test", "kind", "beside", "scheme", "setting",
             "verdict", "not_simulated")  # fmt: skip
 
@@ -73,7 +67,7 @@ def verdict_of(row: Row, test: Test, within: float) -> tuple[str, float]:
     published = row.published
     if published is None:
         raise ValueError(f"{row.quantity}, {row.setting}: nothing is published")
-    if test in ("at least", "at most"):
+    if test in BOUNDS:
         sign = 1.0 if test == "at least" else -1.0
         worst, best = sorted((row.low, row.high), key=lambda end: sign * end)
         if sign * (worst - published) >= 0:
@@ -94,27 +88,42 @@ def _is_narrow(row: Row) -> bool:
 
 def labelled(verdict: str, kind: Kind) -> str:
     """Return the counted form of a verdict: unchanged for predictions, otherwise with its kind."""
-    if kind == "prediction" or verdict not in _OF_PUBLISHED:
+    if kind == "prediction" or verdict not in OF_PUBLISHED:
         return verdict
     return kind if verdict == "inside" else f"{kind}, {verdict}"
 
 
 def judged_rows(claims: Claims, rows: Sequence[Row], within: float) -> pd.DataFrame:
-    """Return the rows of a study, each with its ``kind`` and its ``verdict``.
+    """Return the rows of a study, each with its ``kind``, its ``test`` and its ``verdict``.
 
     The first claim that names a row determines its test, unless the study states the verdict or the
-    kind itself. `within` is the tolerance as a share of the published value.
+    kind itself. Rows of a swept claim have the verdict of their band. `within` is the tolerance as
+    a share of the published value.
     """
     first: dict[Row, Mapping[str, Any]] = {}
+    bands: dict[Row, Row] = {}
     for claim in claims:
-        for row in rows_of(claim, rows):
+        mine = rows_of(claim, rows)
+        band = _band_of(mine) if claim.get("test") == SWEPT and mine else None
+        for row in mine:
             first.setdefault(row, claim)
+            if band is not None:
+                bands.setdefault(row, replace(row, low=band.low, high=band.high))
     judgements = []
     for row in rows:
         claim = first.get(row, {})
         kind: Kind = row.kind or claim.get("kind", "prediction")
-        verdict = row.verdict or _judged_row(row, claim, within)
-        judgements.append({**row.as_dict(), "kind": kind, "verdict": verdict})
+        published = _published_by(claim) if row.published is None else row.published
+        judged_as = replace(bands.get(row, row), published=published)
+        judgements.append(
+            {
+                **row.as_dict(),
+                "published": published,
+                "kind": kind,
+                "test": claim.get("test", "band"),
+                "verdict": row.verdict or _judged_row(judged_as, claim, within),
+            }
+        )
     return pd.DataFrame(judgements)
 
 
@@ -125,20 +134,6 @@ def tally(judged: pd.DataFrame) -> dict[str, int]:
         for verdict, kind in zip(judged["verdict"], judged["kind"], strict=True)
     ]
     return dict(Counter(labels).most_common())
-
-
-def tally_text(judged: pd.DataFrame) -> str:
-    """Return the numbers of met predictions and of all other rows, as text."""
-    counts = tally(judged)
-    of_predictions = [name for name in counts if name in _OF_PUBLISHED]
-    met, judged_ones = counts.get("inside", 0), sum(counts[name] for name in of_predictions)
-    others = [f"{number} {name}" for name, number in counts.items() if name not in of_predictions]
-    missed = [f"{counts[name]} {name}" for name in of_predictions if name != "inside"]
-    return (
-        f"{met} of {judged_ones} predictions are met"
-        + (f" ({', '.join(missed)})" if missed else "")
-        + (f"; not counted: {', '.join(others)}" if others else "")
-    )
 
 
 def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
@@ -168,16 +163,6 @@ def judged(
     return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
 
 
-def printed_claims(table: pd.DataFrame | None) -> Iterator[Table]:
-    """Yield a table of judged claims for each system; none without claims."""
-    if table is None:
-        return
-    systems = table["system"] if "system" in table else pd.Series("", index=table.index)
-    for system, mine in table.fillna("").groupby(systems.fillna(""), sort=False):
-        columns = {name: how for name, how in _SHOWN.items() if name in mine and any(mine[name])}
-        yield columns_of(f"What is claimed: {system}".removesuffix(": "), mine, columns)
-
-
 def _counted(
     claim: Mapping[str, Any], mine: list[Row], within: float, tables: Collection[str]
 ) -> str:
@@ -188,8 +173,7 @@ def _counted(
     if not mine:
         return ""
     if claim.get("test") == SWEPT:
-        ends = min(row.low for row in mine), max(row.high for row in mine)
-        mine = [replace(mine[0], low=ends[0], high=ends[1])]
+        mine = [_band_of(mine)]
     table = judged_rows([claim], mine, within)
     printed = ", ".join(f"{number} {label}" for label, number in tally(table).items())
     published = table.published.astype(float)
@@ -199,14 +183,20 @@ def _counted(
     return f"{printed}{worst}"
 
 
+def _band_of(rows: Sequence[Row]) -> Row:
+    """Return the rows of a sweep as one."""
+    return replace(rows[0], low=min(row.low for row in rows), high=max(row.high for row in rows))
+
+
+def _published_by(claim: Mapping[str, Any]) -> float | None:
+    """Return the number that a claim states; texts name a table, or several values."""
+    published = claim.get("published")
+    return float(published) if isinstance(published, int | float) else None
+
+
 def _judged_row(row: Row, claim: Mapping[str, Any], within: float) -> str:
     if row.published is None:
-        published = claim.get("published")
-        # Numbers alone: texts name a table of the paper, or several values.
-        if not isinstance(published, int | float):
-            return "predicted"
-        row = replace(row, published=float(published))
-    assert row.published is not None
+        return "predicted"
     test = claim.get("test", "band")
     return verdict_of(row, "band" if test == SWEPT else test, within * abs(row.published))[0]
 

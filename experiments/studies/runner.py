@@ -1,19 +1,25 @@
-"""Runs a study, prints its results, and writes them to files."""
+"""Runs a study, writes its results to files, and prints a summary of a few lines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
+from faultline.experiments.analysis.quantities import counted, quantity
 from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.report.tables import Table, on_screen
 from faultline.experiments.studies.base import Study
-from faultline.experiments.studies.claims import judged, judged_rows, printed_claims, tally_text
+from faultline.experiments.studies.claims import BOUNDS, OF_PUBLISHED, judged, judged_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 
+_MOST_LISTED = 3
+"""Misses that the summary names; ``rows.csv`` has all."""
+
 
 def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
-    """Run a study: tables and figures into the stage's directory, the rest on its console.
+    """Run a study: tables and figures into the stage's directory, a summary on its console.
 
     Returns the records for programs: every result beside its published value.
     """
@@ -32,15 +38,55 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     drawn = []
     for name, draw in study.figures(results).items():
         with figure_style():
-            drawn.append(str(save_figure(draw(), stage.directory / name)))
-    for part in (*study.shown(results, rows), *printed_claims(tables.get("claims"))):
+            drawn.append(save_figure(draw(), stage.directory / name).name)
+    for part in study.headline(results, rows):
         shown = on_screen(part, 12, rows_shown=None) if isinstance(part, Table) else part
-        stage.console.print(shown)
-        stage.console.print()
-    if listed and rows:
-        stage.console.print(f"{tally_text(tables['rows'])}.")
-    figures = f"; figures: {', '.join(drawn)}" if drawn else ""
-    stage.console.print(f"Tables: {stage.directory}/*.csv{figures}")
-    for sentence in study.headline(results, rows):
-        stage.console.print(sentence, style="bold")
+        stage.console.print(shown, soft_wrap=isinstance(part, str))
+    for line in summary_lines(tables["rows"]) if rows else ():
+        stage.console.print(line, soft_wrap=True)
+    files = ["rows.csv"] * bool(rows) + ["claims.csv"] * bool(listed)
+    others = f"{len(tables) - len(files)} more tables" if files else f"{len(tables)} tables"
+    named = ", ".join([*files, others, *drawn])
+    stage.console.print(f"Files: {stage.directory} ({named})", soft_wrap=True)
     return study.records(results, rows)
+
+
+def summary_lines(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the largest misses among `judged_rows`, and the published bounds that are not met."""
+    compared = rows[rows.published.notna() & rows.verdict.isin(OF_PUBLISHED)]
+    missed = compared[compared.verdict == "outside"]
+    of_bounds = missed[missed.test.isin(BOUNDS) | (missed.published == 0)]
+    others = missed.drop(of_bounds.index)
+    if compared.empty:
+        return
+    if missed.empty:
+        predicted = int((compared.kind == "prediction").sum())
+        yield f"Met: all of {counted(len(compared), 'published value')}; {predicted} predicted."
+    if not others.empty:
+        errors = others.simulated / others.published.astype(float) - 1.0
+        largest = others.assign(error=errors).sort_values("error", key=abs, ascending=False)
+        # One of each kind says more than three of one kind.
+        largest = largest.drop_duplicates(["quantity", "scheme"]).head(_MOST_LISTED)
+        yield f"Largest misses ({len(others)} of {len(compared)} published values are missed):"
+        for row in largest.itertuples():
+            yield f"  {_percent(row.error):>7}  {_name_of(row)}"
+    if not of_bounds.empty:
+        yield f"Not met ({counted(len(of_bounds), 'bound')}):"
+        for row in of_bounds.head(_MOST_LISTED).itertuples():
+            yield f"  {_name_of(row)}: {_beside(row)}"
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:+.{0 if abs(error) >= 0.1 else 1}f} %"
+
+
+def _name_of(row: Any) -> str:
+    scheme = "" if row.setting.startswith(row.scheme) else row.scheme
+    places = ", ".join(filter(None, (scheme, row.setting)))
+    return f"{quantity(row.quantity).label} ({places})" if places else quantity(row.quantity).label
+
+
+def _beside(row: Any) -> str:
+    unit = "" if row.unit == "1" else f" {row.unit}"
+    bound = f"{row.test} " if row.test in BOUNDS else ""
+    return f"{row.simulated:.3g}{unit} (published: {bound}{row.published:.3g}{unit})"

@@ -43,6 +43,7 @@ class Stage:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=message_console(),
+            transient=True,
         )
 
     def __enter__(self) -> Stage:

@@ -55,13 +55,16 @@ class Cli:
         return err
 
     def reproduced(self, study: str, folder: Path, *words: object) -> list[dict[str, Any]]:
-        """Return the rows of a study, after checks of its charts and claims.
+        """Return the rows of a study, after checks of its charts, claims and summary.
 
-        The folder must have all charts of the study, and rows for all its claims.
+        The folder must have all charts of the study, and rows for all its claims. The summary must
+        have all lines of its headline.
         """
-        status, out, _ = self.all("reproduce", study, *words, "--json", "-o", folder)
+        status, out, err = self.all("reproduce", study, *words, "--json", "-o", folder)
         assert status == 0
         assert {path.name for path in folder.glob("*.png")} >= set(load_study(study).charts)
+        assert [line for line in load_study(study).headline_rows if line not in err] == []
+        assert err.splitlines()[-1].startswith(f"Files: {folder} (rows.csv, claims.csv")
         claims = folder / "claims.csv"
         assert not claims.exists() or NO_ROW not in set(pd.read_csv(claims).verdict)
         rows: list[dict[str, Any]] = json.loads(out)

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.report.tables import Table
-from faultline.experiments.studies.base import Results, Row, Study, shown_rows
+from faultline.experiments.studies.base import Headline, Results, Row, Study, errors_table
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.preset_library import load_preset
@@ -79,33 +78,17 @@ class CollectivesStudy(Study):
         table = pd.DataFrame(sorted(found, key=lambda row: places[row["setting"], row["mib"]]))
         return {role: rows.drop(columns="role") for role, rows in table.groupby("role")}
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Sequence[Table]:
-        """Return a table of large sizes, and one of small ones."""
-        titles = {"bus bandwidth": "Large messages", "bus bandwidth, small": "Smaller messages"}
-        return [
-            shown_rows(title, [row for row in rows if row.quantity == quantity])
-            for quantity, title in titles.items()
-        ]
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the errors of the predictions, large and small."""
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return the errors by the size of messages."""
         large, small = results["large"], results["small"]
-        predicted = large[large.kind == "prediction"]
-        off = predicted[predicted.error.abs() > self.within]
-        missed = "; ".join(
-            f"{one.setting}, {one.size} by {one.error:+.0%}" for one in off.itertuples()
+        checked = small.mib * _MIB >= SMALLEST_CHECKED_BYTES
+        sizes = checked.map({True: "16 to 256 MiB", False: "below 16 MiB"})
+        predicted = large[large.kind == "prediction"].assign(messages="large")
+        every = pd.concat([predicted, small.assign(messages=sizes)])
+        yield errors_table(
+            f"Predicted bus bandwidths within {self.within:.0%}",
+            every,
+            "messages",
+            "error",
+            self.within,
         )
-        checked = small[small.mib * _MIB >= SMALLEST_CHECKED_BYTES]
-        unchecked = small.drop(checked.index)
-        return [
-            f"{len(predicted)} bus bandwidths are predicted with a median error of "
-            f"{predicted.error.abs().median():.1%}; outside {100 * self.within:g} %: {missed}.",
-            f"From 16 to 256 MiB they are within a factor of {_factor(checked):.1f}, "
-            f"below 16 MiB within one of {_factor(unchecked):.1f}.",
-        ]
-
-
-def _factor(table: pd.DataFrame) -> float:
-    """Return the largest factor between simulated and published values."""
-    ratio = table.simulated / table.published
-    return float(ratio.where(ratio > 1, 1 / ratio).max())

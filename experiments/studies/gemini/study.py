@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Headline, Results, Row, Study
 from faultline.experiments.studies.gemini.closed_forms import (
     expected_wasted_time_s,
     gemini_recovery_bound,
@@ -191,6 +191,11 @@ class GeminiStudy(Study):
 
     default_seeds = 1
     scaled_by: ClassVar = frozenset()
+    headline_title = "Probability of recovery from memory, two replicas"
+    headline_rows: ClassVar = {
+        "2 of 16 machines lost": ("recovery probability", "*", "N=16 m=2 k=2"),
+        "3 of 16 machines lost": ("recovery probability", "*", "N=16 m=2 k=3"),
+    }
 
     def simulate(self, stage: Stage) -> Results:
         """Compute the closed forms."""
@@ -203,15 +208,12 @@ class GeminiStudy(Study):
                 "placement": placement_table(),
             }
 
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the effect of the placement, in sentences."""
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return the published probabilities, and the effect of the placement in a sentence."""
+        yield from super().headline(results, rows)
         day = {place: survival(MIXES[0], 0.1, 24, "gemini-2", place) for place in PLACEMENTS}
-        placed = results["placement"]
-        tenth = placed[placed.domain_share == 0.1].set_index("placement").wasted_s / 60
-        return [
-            "If 10 % of the failures take a whole scale-up domain, two replicas across domains "
-            "survive 24 h of Llama 3's failures, nothing rebuilt, with a probability of "
-            f"{day['across-domains']:.1%}, neighbours with {day['neighbours']:.1%}; a "
-            f"failure wastes {tenth['across-domains']:.1f} minutes on average instead of "
-            f"{tenth['neighbours']:.1f}."
-        ]
+        yield (
+            f"24 h of {MIXES[0]}'s failures, 10 % of which take a whole domain, are survived by "
+            f"{day['across-domains']:.0%} of jobs whose replicas are across domains, by "
+            f"{day['neighbours']:.0%} if neighbours have them."
+        )

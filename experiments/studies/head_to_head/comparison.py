@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import pandas as pd
+from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.hardware import breakage_of
 from faultline.experiments.planner.answer import Answer, Effort, answer_plan
 from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.report.tables import Table, wide_table
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
+from faultline.experiments.studies.base import Draw, Headline, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head.figures import (
     draw_maps,
     draw_settings,
@@ -25,7 +26,6 @@ from faultline.experiments.studies.head_to_head.grids import (
     FACTS,
     LISTS,
     MAPS_OF,
-    RATES_S,
     Cell,
     every_other,
     listed_cells,
@@ -33,7 +33,6 @@ from faultline.experiments.studies.head_to_head.grids import (
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.plugins.registry import all_strategies
-from rich.text import Text
 
 MAPS = "maps"
 """The name of the maps for ``--only``."""
@@ -226,19 +225,15 @@ class HeadToHead(Study):
             drawn["head-to-head-maps.png"] = partial(draw_maps, results[MAPS])
         return drawn
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Text | str]:
-        """Return the ratios of lists, and the schemes that are left out."""
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return the ratios of each list, in the settings today's, and the shares of the maps."""
         for name, table in results["lists"].items():
-            yield _shown_ratios(table, name)
+            today = table[table["name"] == "today"]
+            yield _shown_ratios(table if today.empty else today, name)
             for scheme, cells in table[table["worlds"] == 0].groupby("scheme", sort=False):
-                printed = f"{scheme}: left out of {len(cells)} cells; {cells['note'].iloc[0]}"
-                yield Text(printed, style="yellow")
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the soonest schemes today, and their shares of the maps."""
-        settings = results["lists"].get("settings")
-        printed = [] if settings is None else today_sentences(settings)
-        return [*printed, *map_sentences(results[MAPS])] if MAPS in results else printed
+                note = cells["note"].iloc[0]
+                yield f"{scheme}: left out of {counted(len(cells), 'cell')}; {note}"
+        yield from map_sentences(results[MAPS]) if MAPS in results else ()
 
 
 def _shown_ratios(table: pd.DataFrame, plane: str) -> Table:
@@ -253,31 +248,3 @@ def _shown_ratios(table: pd.DataFrame, plane: str) -> Table:
         circumstances=circumstances, named=table["scheme"].map(name_of)
     ).dropna(subset="ratio")
     return wide_table(title, simulated, {"named": "scheme"}, "circumstances", "ratio", "{:.3f}")
-
-
-_MACHINES = {
-    "queue": "machines from the queue of a shared cluster",
-    "standbys": "standbys that suffice in 95 % of the time",
-}
-
-
-def today_sentences(settings: pd.DataFrame) -> list[str]:
-    """Return the soonest schemes at today's failure rate, by the source of machines."""
-    today = settings[(settings["x"] == list(RATES_S).index("today")) & (settings["worlds"] > 0)]
-    return [_today(of_fact, _MACHINES[FACTS[int(y)]]) for y, of_fact in today.groupby("y")]
-
-
-def _today(ranked: pd.DataFrame, machines: str) -> str:
-    best = ranked[ranked["best"]].iloc[0]
-    first = [best["scheme"], *ranked.loc[ranked["tied"], "scheme"]]
-    names, verb = " and ".join(map(name_of, first)), "tie" if len(first) > 1 else "trains soonest"
-    text = (
-        f"With {machines}, at today's failure rate on 32,768 GPUs ({best['under_repair']:.0f} "
-        f"machines under repair on average), {names} {verb}, in {best['ratio']:.2f} times the time "
-        "without failures"
-    )
-    plain = ranked[ranked["scheme"] == "checkpoint"]
-    if plain.empty or "checkpoint" in first:
-        return f"{text}."
-    ratio = plain["ratio"].iloc[0]
-    return f"{text}; checkpoints alone take {ratio:.2f} ({ratio / best['ratio'] - 1:.0%} longer)."

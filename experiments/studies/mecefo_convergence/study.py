@@ -7,7 +7,7 @@ which an approximate gradient trains less. Published perplexities under faults w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
@@ -22,8 +22,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import write_title
 from faultline.experiments.job.resolving import resolve
-from faultline.experiments.report.tables import Table
-from faultline.experiments.studies.base import Results, Row, Study, shown_rows
+from faultline.experiments.studies.base import Results, Study
 from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.mecefo.runs import GROUPS, MODELS, SCENARIOS, STAGES
 from faultline.experiments.studies.stage import Stage
@@ -279,6 +278,10 @@ class MecefoConvergenceStudy(Study):
 
     default_seeds = 5
     charts: ClassVar = {"convergence.png": (draw_convergence, "curves", "runs")}
+    headline_title = "Training lost by an approximate gradient: strategy.approximation_loss"
+    headline_rows: ClassVar = {
+        "share of an exact one": ("1 - exact steps*", "mecefo", _ALL),
+    }
 
     def __init__(self) -> None:
         if find_spec("jax") is None:
@@ -306,17 +309,3 @@ class MecefoConvergenceStudy(Study):
         faulty = runs[runs.rate != NO_FAULTS]
         reached = faulty.dropna(subset="inflation")
         return {"faulty": faulty, "reached": reached, "losses": loss_table(runs)}
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return all rows in one table."""
-        yield shown_rows("What approximate gradients cost", rows)
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the loss of progress per approximate gradient of a stage."""
-        (loss,) = (row for row in rows if row.setting == _ALL)
-        seeds = results["runs"].seed.nunique()
-        return [
-            f"An approximate gradient of a stage trains {loss.simulated:.2f} less than an exact one"
-            f" ({loss.low:+.2f} to {loss.high:+.2f}, {seeds} seeds): "
-            f"strategy.approximation_loss = {max(loss.simulated, 0.0):.2f}."
-        ]

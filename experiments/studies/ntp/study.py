@@ -8,14 +8,14 @@ failures, repairs and restarts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import CAUSE_LOOKS, legend_below, name_rows, stack_bars
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Results, Study
 from faultline.experiments.studies.ntp import failures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.accounting.badput import MEANINGS
@@ -70,12 +70,37 @@ def draw_domains(table: pd.DataFrame) -> Figure:
     return figure
 
 
+_AT_MOST = "0.400% failed, packed, published: at most"
+_SPARES = "*spares fail too, mean of traces"
+
+
 class NtpStudy(Study):
     """Throughput lost to single GPUs, the spares that prevent it, and both in the training loop."""
 
     charts: ClassVar = {
         "goodput.png": (draw_loop, "loop"),
         "domains.png": (draw_domains, "domains"),
+    }
+    headline_title = "0.4 % of the GPUs failed (published: at most), and spares for 15 days"
+    headline_rows: ClassVar = {
+        "DP-DROP, throughput lost": (
+            "lost_throughput",
+            "dp-drop",
+            _AT_MOST,
+        ),
+        "NTP, throughput lost": (
+            "lost_throughput",
+            "ntp",
+            _AT_MOST,
+        ),
+        "NTP-PW, throughput lost": (
+            "lost_throughput",
+            "ntp-pw",
+            _AT_MOST,
+        ),
+        "DP-DROP, spare domains": ("spare_domains", "dp-drop", _SPARES),
+        "NTP, spare domains": ("spare_domains", "ntp", _SPARES),
+        "NTP-PW, spare domains": ("spare_domains", "ntp-pw", _SPARES),
     }
 
     def simulate(self, stage: Stage) -> Results:
@@ -109,8 +134,3 @@ class NtpStudy(Study):
     def row_tables(self, results: Results) -> Mapping[str, Any]:
         """Return the tables of which ``data/rows.csv`` lists rows."""
         return tables.row_tables(results)
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the schemes' throughput and spares, and their goodput in the loop."""
-        placed = tables.placement_sentence(results["losses"], results["spares"])
-        return placed, tables.loop_sentence(results["loop"])

@@ -136,30 +136,6 @@ def power_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "setting", "unit", "value"])
 
 
-def placement_sentence(losses: pd.DataFrame, spares: pd.DataFrame) -> str:
-    """Return the schemes' throughput and spares, as a sentence."""
-    packed = losses[losses.packed & (losses.failed_fraction == 0.004)]
-    loss = packed.groupby("scheme").loss.mean()
-    failing = spares.spares[(spares.scheme == "dp-drop") & (spares.how == "spares fail too")]
-    return (
-        f"At 0.4 % failed GPUs DP-DROP loses {loss['dp-drop']:.1%} of the throughput, NTP "
-        f"{loss['ntp']:.1%}, NTP-PW {loss['ntp-pw']:.1%}. DP-DROP keeps its batch through 15 days "
-        f"with {failing.mean():.0f} spare domains that fail, too, {failing.max():.0f} in the worst "
-        f"trace (published: 90)."
-    )
-
-
-def loop_sentence(table: pd.DataFrame) -> str:
-    """Return the schemes' results in the training loop, as a sentence."""
-    goodput = table.groupby("variant").goodput.mean()
-    return (
-        f"Through 15 days with restarts of ten minutes, DP-DROP trains {goodput['dp-drop']:.1%} of "
-        f"what a job without failures would, NTP {goodput['ntp']:.1%}, NTP-PW "
-        f"{goodput['ntp-pw']:.1%}; new hardware at once for all that breaks would make it "
-        f"{goodput['checkpoint']:.1%}."
-    )
-
-
 def performance_within_budget(working: int, powered: int) -> float:
     """Return the performance of `working` GPUs that share the rated power of all `powered` ones."""
     return performance(min(MOST_POWER, powered / working))

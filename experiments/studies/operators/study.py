@@ -19,7 +19,6 @@ from faultline.experiments.figures.style import (
     pale,
     write_title,
 )
-from faultline.experiments.studies import claims
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
@@ -201,6 +200,17 @@ class OperatorsStudy(Study):
         "operators.png": (draw_agreement, "verdicts"),
         "operators-scale.png": (draw_scale, "bands"),
     }
+    headline_title = "Shares of time in long runs (ETTR, commits, goodput)"
+    headline_rows: ClassVar = {
+        "RSC-1, 2,048 to 4,096 GPUs (at least)": ("ETTR", "*", "A5"),
+        "torchft, a kill a minute": ("commits", "*", "B1"),
+        "ByteRobust, dense model (at least)": ("ETTR", "*", "D1"),
+        "ByteRobust, mixture of experts": ("ETTR", "*", "D2"),
+        "Llama 3": ("ETTR", "*", "E1"),
+        "MegaScale": ("ETTR", "*", "E2"),
+        "BLOOM-176B": ("share", "*", "E4"),
+        "OPT-175B": ("share", "*", "E8"),
+    }
 
     def simulate(self, stage: Stage) -> Results:
         """Run every row."""
@@ -221,12 +231,3 @@ class OperatorsStudy(Study):
         printed = {"kind": "prediction", "verdict": "not published", "off": None}
         printed |= {"hits": "", "note": ""}
         return [*judged, *(row.as_dict() | printed for row in rows[len(judged) :])]
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the number of predictions that are met, and the missed ones."""
-        table = results["verdicts"]
-        missed = table[table.verdict.eq("outside") & table.kind.eq("prediction")]
-        printed = "; ".join(
-            f"{one.setting} {one.quantity} ({one.scheme})" for one in missed.itertuples()
-        )
-        return [f"{claims.tally_text(table)}. Missed: {printed or 'none'}."]

@@ -14,7 +14,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.studies.base import Kind, Results, Row, Study
+from faultline.experiments.studies.base import Headline, Kind, Results, Row, Study, errors_table
 from faultline.experiments.studies.data import published_value, read_rows
 from faultline.experiments.studies.recovery.standbys import excess_of_few, standbys_for
 from faultline.experiments.studies.stage import Stage
@@ -198,14 +198,14 @@ class RecoveryStudy(Study):
         judged = table.assign(verdict=table.off.map(_verdict), kind=table.role.map(_KINDS))
         return {**results, "recoveries": judged}
 
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the number of predictions within 15 %, and the others."""
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return how many recoveries of each system are predicted within 15 %."""
         table = results["recoveries"]
         predicted = table[table.role == "predicted"]
-        off = predicted[predicted.off.abs() > self.within]
-        missed = "; ".join(
-            f"{one.system}, {one.event} on {one.gpus:,} GPUs by {one.off:+.0%}"
-            for one in off.itertuples()
+        yield errors_table(
+            f"Predicted recoveries within {self.within:.0%}",
+            predicted,
+            "system",
+            "off",
+            self.within,
         )
-        met = f"{len(predicted) - len(off)} of {len(predicted)} predicted recoveries"
-        return [f"{met} are within {100 * self.within:g} %. Outside: {missed}."]

@@ -8,16 +8,17 @@ own, and the greatest ratio among them is compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from math import ceil
+from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.job.workload import workload_of
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Results, Study
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit
@@ -163,6 +164,12 @@ def slowdown_table(steps: pd.DataFrame) -> pd.DataFrame:
 class RecycleStudy(Study):
     """Step times by failed nodes, and runs with recoveries."""
 
+    headline_title = "ReCycle's throughput over another's, at most"
+    headline_rows: ClassVar = {
+        "over Oobleck": ("throughput over another's", "*", "*over Oobleck"),
+        "over Bamboo": ("throughput over another's", "*", "*over Bamboo"),
+    }
+
     def simulate(self, stage: Stage) -> Results:
         """Compute the schedules of steps, and simulate the runs."""
         runs = stage.runs("runs", run_points(stage.pick(_HOURS, 5 * _HOURS), stage.seeds))
@@ -174,14 +181,3 @@ class RecycleStudy(Study):
             "greatest": greatest_table(steps),
             "slowdowns": slowdown_table(steps),
         }
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Compare the greatest ratios with the published ones."""
-        found = ", ".join(
-            f"{one.ratio:.2f} times {one.over} ({one.published:g})"
-            for one in results["greatest"].itertuples()
-        )
-        return [
-            f"ReCycle trains at most {found} with up to {max(DOWN):.0%} of the nodes down "
-            "(published, of a setting that is not known here)."
-        ]

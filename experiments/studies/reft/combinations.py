@@ -107,22 +107,6 @@ def _points(
         yield Point.of(resolved, seed, (*labels.items(), ("minutes", minutes)))
 
 
-def combination_sentence(runs: pd.DataFrame) -> str:
-    """Return the effect of cheaper checkpoints, by the length of a restart."""
-    means = runs.groupby(["minutes", "strategy", "protection"])[METRIC].mean()
-
-    def change(minutes: int, scheme: str) -> str:
-        before, after = (means[minutes, scheme, name] for name in ("storage", "reft"))
-        return f"{title_of(scheme)} from {before:.3g} to {after:.3g} ({after / before - 1.0:+.0%})"
-
-    changes = (
-        f"With restarts of {minutes} minutes REFT takes the time-to-train ratio of "
-        + ", of ".join(change(minutes, scheme) for scheme in reversed(SCHEMES))
-        for minutes in RESTARTS_MINUTES
-    )
-    return ". ".join(changes) + "."
-
-
 _LABELS = {
     "storage": "storage,\njob waits",
     "async-storage": "storage,\nbackground",

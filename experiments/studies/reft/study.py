@@ -7,10 +7,9 @@ SPARe, replication and plain checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Results, Study
 from faultline.experiments.studies.reft import combinations, failures, snapshots
 from faultline.experiments.studies.stage import Stage
 
@@ -21,6 +20,13 @@ class ReftStudy(Study):
     charts: ClassVar = {
         "combinations.png": (combinations.draw_combinations, "combinations"),
         "redundancies.png": (combinations.draw_scan, "redundancies"),
+    }
+    headline_title = "Snapshots in host memory (times to loss: relative)"
+    headline_rows: ClassVar = {
+        "time to 10 % loss, no loss tolerated": ("time to 10 % loss", "*", "*, 0 losses tolerated"),
+        "time to 10 % loss, one in a group": ("time to 10 % loss", "*", "*, 1 losses tolerated"),
+        "saving over asynchronous checkpoints": ("saving speed over asynchronous*", "*", "*"),
+        "loading over a file system": ("loading from memory over*", "*", "*"),
     }
 
     def simulate(self, stage: Stage) -> Results:
@@ -45,7 +51,3 @@ class ReftStudy(Study):
         kept = placed.restarts_from_memory + placed.restarts_from_peers
         placed["restarts from memory"] = kept / placed.restarts
         return results
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the effect of cheaper checkpoints."""
-        return [combinations.combination_sentence(results["combinations"])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,7 +16,9 @@ from faultline.experiments.job.platform_files import generate_preset
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.point import Point
+from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.data import parts_of, read_rows
+from faultline.simulator.accounting.timeline import EventKind
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.timing.transfer_times import probe
 from faultline.strategies.schemes.spare.golomb import largest_redundancy
@@ -155,3 +158,17 @@ def measure_fabric(setting: tuple[int, Path]) -> dict[str, Any]:
         "study_save_s": STUDY_SAVE_S,
         "load_s": measured.load_s,
     }
+
+
+def count_reorderings(seed: int) -> dict[str, float]:
+    """Return the failures that SPARe masks with one seed, and the share that moves no shard type.
+
+    The job has 200 groups and the published redundancy. Without a move, phase 0 of its controller
+    has found each type among the stacks of a survivor.
+    """
+    counts = Counter[EventKind]()
+    job = cell_of("spare-study", "spare", 200, 9).job()
+    run(job, seed, record_event=lambda event: counts.update([event.kind]), records_steps=False)
+    masked, moved = counts[EventKind.RECOVERED], counts[EventKind.REORDERED]
+    shape = {"groups": job.scenario.job.groups, "redundancy": job.redundancy, "seed": seed}
+    return {**shape, "masked": masked, "moved": moved, "settled": 1.0 - moved / masked}

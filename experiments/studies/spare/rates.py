@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.crossings import Change, changes_of_lead
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs.point import Point
@@ -312,18 +311,3 @@ def _of_pair(
         times = (float(np.exp(end)) for end in (at, low, high, nan if isnan(at) else nearest))
         rows.append(dict(zip(_CROSSING, (often, seldom, *times), strict=True)))
     return rows
-
-
-def crossing_sentence(crossings: pd.DataFrame) -> str:
-    """Return the rate at which checkpoints overtake SPARe, and replication's, as a sentence."""
-    sound = crossings[crossings.rules == "spare-sound"]
-    overtaken = sound[(sound.seldom == "checkpoint") & (sound.often == "spare")].mtbf_s.dropna()
-    text = (
-        "Under sound rules checkpoints alone overtake SPARe where something fails every "
-        f"{duration_text(overtaken.min())} to {duration_text(overtaken.max())}"
-        if len(overtaken)
-        else "Under sound rules checkpoints alone never overtake SPARe"
-    )
-    pairs = crossings[crossings[["often", "seldom"]].isin(["replication", "spare"]).all(axis=1)]
-    never = pairs.mtbf_s.isna().all() and (pairs.often == "spare").all()
-    return text + ("; replication is never soonest." if never else ".")

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.studies.base import Results, Row, Study, row_of
+from faultline.experiments.report.tables import Columns, columns_of
+from faultline.experiments.studies.base import Headline, Results, Row, Study, row_of
 from faultline.experiments.studies.spare import cells, figures, rates
 from faultline.experiments.studies.spare.cells import rows_with
 from faultline.experiments.studies.stage import Stage
@@ -44,6 +45,8 @@ class SpareStudy(Study):
                 ("checkpoint-only", "setting"),
             )
         )
+        seeds = range(stage.seeds)
+        reorderings = stage.calls("reorderings", cells.count_reorderings, seeds)
         rate_runs, curves = rates.sweep(stage, rates.settings())
         head = headline_of(runs)
         results: Results = {}
@@ -59,6 +62,7 @@ class SpareStudy(Study):
             "sound_sensitivity": best_of_sensitivity(sensitivity),
             "checkpoint_only": alone.assign(completed_fraction=alone.completed_steps / alone.steps),
             "fabric": pd.DataFrame(measured),
+            "reorderings": pd.DataFrame(reorderings),
             "headline": head,
             "savings": savings_of(runs, head),
             "failure-rates-runs": rate_runs,
@@ -72,10 +76,26 @@ class SpareStudy(Study):
         never = changes[changes.mtbf_s.isna()].assign(crossings=0.0)
         return {**results, "never": never}
 
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the crossing of checkpoints and SPARe, and the published gain as simulated."""
-        crossings = results["failure-rates-crossings"]
-        return rates.crossing_sentence(crossings), closing_sentence(results["savings"])
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return the time that SPARe saves over replication, a row per number of groups."""
+        savings = results["savings"].set_index(["rules", "groups"])
+        study, sound = (savings.loc[rules] for rules in cells.RULES)
+        ranges = (
+            (100 * sound[["low", "high"]]).round().astype(int).astype(str).agg(" to ".join, axis=1)
+        )
+        frame = study[["published", "saved"]].assign(sound=sound.saved, between=ranges)
+        columns: Columns = {
+            "groups": ("groups", "{:,}"),
+            "published": ("published", "{:.0%}"),
+            "saved": ("same rules", "{:.0%}"),
+            "sound": ("sound rules", "{:.0%}"),
+            "between": ("95 %", str),
+        }
+        yield columns_of(
+            "Time that SPARe saves over replication, each at its best redundancy",
+            frame.reset_index(),
+            columns,
+        )
 
 
 def with_published(runs: pd.DataFrame) -> pd.DataFrame:
@@ -148,24 +168,6 @@ def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
             row |= {"saved": shares.simulated, "low": shares.low, "high": shares.high}
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def closing_sentence(savings: pd.DataFrame) -> str:
-    """Return the study's headline as simulated, under its rules and sound ones, as a sentence."""
-
-    def saved(rules: str, column: str = "saved") -> str:
-        shares = sorted(savings[savings.rules == rules][column])
-        return f"{shares[0]:.0%} to {shares[-1]:.0%}"
-
-    each = "; ".join(
-        f"N = {row.groups}: {row.saved:.0%} ({100 * row.low:.0f} to {100 * row.high:.0f})"
-        for row in savings[savings.rules == "spare-sound"].itertuples()
-    )
-    return (
-        f"SPARe trains sooner than replication by {saved('spare-study')} under the rules of the "
-        f"study (published: {saved('spare-study', 'published')}), and by {saved('spare-sound')} "
-        f"under sound ones, each scheme at its best redundancy ({each})."
-    )
 
 
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from faultline.experiments.figures.style import (
     stack_bars,
     write_title,
 )
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Headline, Results, Row, Study, errors_table
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time.predicting import (
@@ -264,14 +264,10 @@ class StepTimeStudy(Study):
         predictions = table.assign(quantity=table.unit.map(QUANTITIES), kind=kinds)
         return {**results, "predictions": predictions}
 
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the errors of the predictions, over all sections."""
-        table = results["predictions"]
-        rows_judged, fits = judged(table), table["case"][table.fitted].nunique()
-        worst = rows_judged.loc[rows_judged.error.abs().idxmax()]
-        errors_judged = rows_judged.error.abs()
-        return [
-            f"{len(rows_judged)} published steps are predicted with a mean error of "
-            f"{errors_judged.mean():.1%}; {(errors_judged <= 0.1).sum()} are within 10 %, "
-            f"the worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
-        ]
+    def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
+        """Return the errors of the predictions, by source."""
+        table = judged(results["predictions"])
+        named = table.assign(source=table.section.map(section_name))
+        yield errors_table(
+            f"Predicted steps within {self.within:.0%}", named, "source", "error", self.within
+        )

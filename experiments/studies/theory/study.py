@@ -6,14 +6,13 @@ forms derived here, compared with recorded random failures and simulated jobs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.style import write_notes, write_title
-from faultline.experiments.studies.base import Results, Row, Study
-from faultline.experiments.studies.data import published_value, read_rows
+from faultline.experiments.studies.base import Results, Study
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory import comparisons
 from matplotlib import pyplot as plt
@@ -69,6 +68,12 @@ class TheoryStudy(Study):
     """
 
     charts: ClassVar = {"errors.png": (draw_errors, "counts")}
+    headline_title = "Largest relative error of closed forms"
+    headline_rows: ClassVar = {
+        "failures to a wipe-out, the paper's form": ("largest_plain_error_middle", "*", "*"),
+        "failures to a wipe-out, the form used here": ("largest_closed_error", "*", "*"),
+        "mean stacks of simulated jobs": ("largest_stacks_error", "*", "*"),
+    }
 
     def simulate(self, stage: Stage) -> Results:
         """Run jobs, and compare the closed forms with all samples."""
@@ -92,21 +97,3 @@ class TheoryStudy(Study):
             "times": comparisons.times_with_intervals(of_times),
             "redundancies": best,
         }
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the errors of the closed forms, in sentences."""
-        counts = results["counts"]
-        largest = dict(results["accuracy"][["quantity", "value"]].itertuples(index=False))
-        reported, reported_work = (
-            published_value("theory", f"largest_{name}", "spare", "")
-            for name in ("plain_error_middle", "stacks_error")
-        )
-        exact = counts[counts.scheme == "replication"].closed_error.abs().max()
-        return [
-            "Failures to a wipe-out: the paper's μ is within "
-            f"{largest['largest_plain_error_middle']:.2%} of Monte Carlo for its N (it reports "
-            f"{reported:.2%}), the form derived here within {largest['largest_closed_error']:.2%} "
-            f"for all N; for replication the exact form is within {exact:.2%}. Mean stacks of "
-            f"simulated jobs: predicted within {largest['largest_stacks_error']:.1%} (the paper "
-            f"reports {reported_work:.0%})."
-        ]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pandas as pd
 import pytest
-from faultline.experiments.report.tables import Table
 from faultline.experiments.studies import base, data
 from faultline.experiments.studies.base import (
     Row,
     beside_published,
     listed_rows,
-    shown_rows,
 )
 from faultline.experiments.studies.data import published_value
 
@@ -66,32 +63,6 @@ def test_a_line_states_which_rows_count_and_where_their_values_are(
     ]
     keys = {"keys": "scheme; mtbf_s; known", "columns": "goodput", "published": "known"}
     assert [row.published for row in _rows(monkeypatch, **keys)] == [0.6, None]
-
-
-def shown(table: Table) -> dict[str, list[str]]:
-    """Return the texts of a table by their headings."""
-    titles = [column.title for column in table.columns]
-    columns = zip(*(row.cells for row in table.rows), strict=True)
-    return {title: list(column) for title, column in zip(titles, columns, strict=True)}
-
-
-def test_a_table_of_rows_leaves_out_what_all_of_them_share_or_lack() -> None:
-    rows = [
-        Row("time", "spare", "here", 2.0, 2.5, 2.0, 3.0, "s"),
-        Row("time", "spare", "there", -1.0, 0.0, 0.0, 0.0, "s"),
-        Row("time", "spare", "nowhere", None, 1.0, 1.0, 1.0, "s"),
-    ]
-    table = shown_rows("Times", rows, "one seed")
-    assert table.note == "time, spare, s; one seed"
-    assert shown(table) == {
-        "setting": ["here", "there", "nowhere"],
-        "published": ["2", "-1", ""],
-        "simulated": ["2.5", "0", "1"],
-        "error": ["+25.0%", "", ""],
-        "between": ["2 to 3", "", ""],
-    }
-    other = shown_rows("Times", [rows[2], replace(rows[2], scheme="ntp", unit="1")])
-    assert [column.title for column in other.columns] == ["scheme", "setting", "simulated", "unit"]
 
 
 def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPatch) -> None:

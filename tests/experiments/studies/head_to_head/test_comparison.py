@@ -12,11 +12,12 @@ from faultline.experiments.cli import main
 from faultline.experiments.figures.style import figure_style
 from faultline.experiments.planner.answer import Effort, answer_plan
 from faultline.experiments.planner.situation import read_situation
+from faultline.experiments.report.tables import Table
 from faultline.experiments.studies.head_to_head.comparison import (
     CellPlan,
+    HeadToHead,
     map_table,
     plan_cell,
-    today_sentences,
 )
 from faultline.experiments.studies.head_to_head.figures import (
     colours_of,
@@ -113,12 +114,12 @@ def test_a_tie_is_drawn_in_the_colours_of_its_schemes_and_the_legend_has_them_al
     plt.close(figure)
 
 
-def test_the_settings_have_a_panel_each_and_a_sentence_for_today() -> None:
+def test_the_settings_have_a_panel_each_and_a_table_for_today() -> None:
     common = {"plane": "settings", "ratio_low": 1.0, "ratio_high": 1.5, "capped": 0.0}
     common |= {"under_repair": 48.0}
     table = pd.DataFrame(
-        row(float(x), float(y), scheme, 1.01 + 0.1 * place, best=place == 0, **common)
-        for x in range(3)
+        row(float(x), float(y), scheme, 1.01 + 0.1 * place, best=place == 0, name=name, **common)
+        for x, name in enumerate(("calm", "today", "storm"))
         for y in range(2)
         for place, scheme in enumerate(("replica-drop", "checkpoint"))
     )
@@ -128,10 +129,16 @@ def test_the_settings_have_a_panel_each_and_a_sentence_for_today() -> None:
         "calm: a failure", "today: a failure", "storm: a failure",
     ]  # fmt: skip
     plt.close(figure)
-    queue, standbys = today_sentences(table)
-    assert "queue" in queue
-    assert "replica drop trains soonest, in 1.01 times" in standbys
-    assert "checkpoints alone take 1.11 (10% longer)" in standbys
+    (shown,) = HeadToHead().headline({"lists": {"settings": table}}, ())
+    assert isinstance(shown, Table)
+    assert [column.title for column in shown.columns] == [
+        "scheme",
+        "today, queue",
+        "today, standbys",
+    ]
+    assert [row.cells for row in shown.rows] == [
+        ("replica drop", "1.010", "1.010"), ("checkpoint", "1.110", "1.110"),
+    ]  # fmt: skip
 
 
 def test_the_command_writes_a_table_and_resumes(

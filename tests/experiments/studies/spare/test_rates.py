@@ -23,7 +23,6 @@ from faultline.experiments.studies.spare.rates import (
     RateSetting,
     best_runs,
     choices_of,
-    crossing_sentence,
     crossings,
     points_of,
     settings,
@@ -120,10 +119,6 @@ def test_every_pair_has_its_row_and_a_lead_that_never_changes_is_marked() -> Non
     assert [row.quantity for row in rows].count("closed_form_crossing_mtbf_s") == 2
     (never,) = (row for row in rows if row.quantity == "crossings")
     assert (never.scheme, never.simulated) == ("spare before replication", 0.0)
-    assert crossing_sentence(table) == (
-        "Under sound rules checkpoints alone overtake SPARe where something fails every 46.4 min "
-        "to 46.4 min; replication is never soonest."
-    )
 
 
 class Found(NamedTuple):
