@@ -6,14 +6,13 @@ states the work and the groups that do it. The engine determines its duration an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.background import Write
 from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
-from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.strategies.interface.recovery import RESTART, SHRINK, Recovery, SentMove
 from faultline.strategies.interface.step_shares import Pipeline
 
@@ -41,19 +40,6 @@ class Compute(NamedTuple):
     def has_whole_passes(self) -> bool:
         """Whether every member computes whole micro-batches, as SimGrid simulates them."""
         return bool(self.pipelines) or self.pace == 1.0
-
-    def finishing_groups(self, lacking: Collection[int]) -> tuple[int, ...]:
-        """Return the groups that finish: no group that computes a stage of theirs is lacking.
-
-        Idle groups compute nothing.
-        """
-        shares, lost = StepShares(self.members, self.pipelines), frozenset(lacking)
-        computing = self.members if self.patch is None else shares.computing(self.patch)
-        changed = {one.group: {stage.group for stage in one.stages} for one in self.pipelines}
-        computed_on = {group: changed.get(group, {group}) for group in computing}
-        return tuple(
-            group for group, groups in computed_on.items() if groups and lost.isdisjoint(groups)
-        )
 
 
 class Snapshots(NamedTuple):

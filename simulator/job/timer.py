@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline.simulator.job.conditions import (
@@ -97,27 +97,6 @@ class Timer:
             return slow
         sound_s = max(self.stack_s(phase), phase.least_stack_s)
         return slow.at_most(max(1.0, self.stack_s(phase, slow) / sound_s), phase.members)
-
-    def finishing_stack_s(self, phase: Compute, lacking: Collection[int]) -> float:
-        """Return the seconds per stack of the groups that finish a phase.
-
-        The slowest group may be missing. Gradients that hide behind passes are exchanged by all.
-        """
-        work = self.work
-        if not (work.simulates_steps and work.step_times and phase.has_whole_passes):
-            return phase.stack_s
-        if work.gradients_hide and phase.patch is None:
-            return phase.stack_s
-        if not (work.step_times.depends_on_members or phase.parts_down or phase.pipelines):
-            return phase.stack_s
-        finishing = phase.finishing_groups(lacking)
-        shares = StepShares(phase.members, phase.pipelines).of(finishing)
-        # The pace is that of pipelines that are not listed.
-        pace = 1.0 if phase.pipelines else phase.pace
-        rest = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=pace)
-        if phase.patch is not None:
-            rest = rest._replace(patch=dict.fromkeys(rest.members, 1))
-        return self.stack_s(rest)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many stacks of a patch the GPUs of each group compute.

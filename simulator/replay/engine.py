@@ -112,35 +112,28 @@ class ReplayEngine(Engine):
         return outcome
 
     def _compute(self, phase: Compute) -> Outcome:
-        members, stacks, _, patch, stack_s, _, slow, pipelines, _, _, _ = phase
+        members, stacks, _, patch, stack_s, _, slow, _, _, _, _ = phase
         start_s, times, upcoming, down = self.now_s, self._pace, self._upcoming, self._down
         busy_until_s = self._busy_until_s
         computing = len(members) - len(down)
         most_stacks = stacks if patch is None else max(patch.values())
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
         longest_s = times.longest_s(most_stacks) * stack_s
-        latest_s += longest_s * slow.slowest if slow.compute else longest_s
+        if slow.compute:
+            longest_s *= slow.slowest
+        latest_s += longest_s
         end_s, timed = start_s, _NO_GROUPS
         if (upcoming and upcoming[0][0] <= latest_s) or busy_until_s or slow.compute:
             end_s, timed = self._compute_at_risk(phase, latest_s)
-        finishing: tuple[int, ...] | None = None
         if self._simulates_steps and down:
-            lacking = down.union(timed)
-            stack_s = self._timer.finishing_stack_s(phase, lacking)
-            if pipelines:
-                # Other groups may compute all stages of a group that is down, and pipelines of
-                # groups that are up may need its nodes.
-                finishing = phase.finishing_groups(lacking)
-        if patch is None:
+            # What breaks goes unnoticed until it should have ended.
+            end_s = max(end_s, start_s + longest_s)
+        elif patch is None:
             computing -= len(timed)
-            if computing > 0 and finishing != ():
+            if computing > 0:
                 end_s = max(end_s, start_s + stack_s * times.slowest_s(computing, stacks))
         else:
-            if finishing is None:
-                counts = _groups_by_stacks(patch, down.union(timed))
-            else:
-                counts = Counter(patch.get(group, 1) for group in finishing)
-            for stacks, groups in counts.items():
+            for stacks, groups in _groups_by_stacks(patch, down.union(timed)).items():
                 end_s = max(end_s, start_s + stack_s * times.slowest_s(groups, stacks))
         if self._copies:
             # A group that is down has failed before the end: rounding must not change that.

@@ -163,6 +163,8 @@ class SimgridEngine(Engine):
             # The rest of a group waits for its failed ranks from their failure on.
             failed_s = min(self._next_failure_s[group] for group in missing)
             self._hung_s = max(began_s, failed_s)
+            # What breaks goes unnoticed until it should have ended.
+            simgrid.this_actor.sleep_until(began_s + nominal_s(phase) * phase.slow.slowest)
         if not missing and phase.least_stack_s:
             simgrid.this_actor.sleep_until(began_s + phase.stacks * phase.least_stack_s)
         return Outcome(self.now_s)

@@ -45,9 +45,9 @@ OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
 EXACT, SHARED, CROWDED = 1e-6, 0.01, 0.03
-"""Largest difference of the engines, as a share of a time, where nothing shares a link with a copy
-of state or with hidden gradients, where something does, and where a copy meets hidden gradients or
-another copy: replay only knows how two of them share links."""
+"""Largest difference of the engines, as a share of a time: without copies of state beside steps,
+with them, and where a copy meets hidden gradients or another copy. Replay only knows how two of
+them share links."""
 COLUMNS = "time,component,kind,lasts,factor,repair"
 
 SOUND = Rules(
@@ -226,10 +226,10 @@ def alike(
 def bound_of(resolved: ResolvedJob) -> float:
     """Return by how much the engines may differ in a job: the rule of docs/validation.md."""
     job = resolved.job(0)
-    writes, hide = job.saving.writes, job.work.gradients_hide
-    if writes and (hide or len(writes) > 1):
+    writes = job.saving.writes
+    if writes and (job.work.gradients_hide or len(writes) > 1):
         return CROWDED
-    return SHARED if writes or hide else EXACT
+    return SHARED if writes else EXACT
 
 
 def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:

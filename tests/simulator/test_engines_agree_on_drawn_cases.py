@@ -111,15 +111,6 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     assert both.replayed["restarts"] == both.simulated["restarts"] > 0
 
 
-@pytest.mark.parametrize("number", [24, 286])
-def test_a_step_that_breaks_exchanges_its_hidden_gradients(number: int, tmp_path: Path) -> None:
-    """The passes last as long as if no group had failed: else these differ by 1 % and more."""
-    both = simulate((number, str(tmp_path)))
-    assert isinstance(both.replayed, dict)
-    assert isinstance(both.simulated, dict)
-    assert both.replayed["time_s"] == pytest.approx(both.simulated["time_s"], rel=0.005)
-
-
 @pytest.mark.parametrize(
     "number",
     [
@@ -138,6 +129,9 @@ def test_a_step_that_breaks_exchanges_its_hidden_gradients(number: int, tmp_path
         pytest.param(472, id="a group fails in an exchange that a copy slows"),
         pytest.param(745, id="a group that has lost no position finishes a broken step"),
         pytest.param(146, id="two copies and a checkpoint begin at once"),
+        pytest.param(69, id="a group fails whose hidden gradients slow the passes of the other"),
+        pytest.param(836, id="a group fails that others wait for with hidden weights"),
+        pytest.param(879, id="weights and gradients of a group that fails hide"),
     ],
 )
 def test_a_case_agrees(number: int, tmp_path: Path) -> None:

@@ -99,7 +99,9 @@ def test_no_wait_for_other_hardware_is_less_than_none(simulated: Simulate) -> No
 def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, load: Load) -> None:
     """The job fills its platform; each restart launches, and the first finds what stands by."""
     rows = ["10,host-1,hardware,,,200", "900,host-2,hardware,,,300"]
-    keys = ["~times.restart_s", "job.steps=2000", "checkpoint.interval_steps=10"]
+    # Few, long steps: SimGrid simulates each.
+    slow = ["model.kernels=flat", "model.compute_efficiency=0.1", "job.steps=400"]
+    keys = ["~times.restart_s", "checkpoint.interval_steps=10", *slow]
     launch_s = recovery_prices(load(rows, *keys)).duration_s(RESTART_AS_IS)
     queue_s = recovery_prices(load(rows, *keys)).duration_s(RESTART) - launch_s
 
