@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
+import reproductions
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
@@ -195,6 +196,7 @@ _GROUPS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
     "rejoining": rejoining,
     "head-to-head": head_to_head,
     "recovery": recoveries,
+    "reproductions": lambda: iter([("table", reproductions.table())]),
 }
 
 

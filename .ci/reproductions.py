@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Make the page of reproduced results from the marks of the tests.
-
-.ci/reproductions.py > docs/reproductions.md
-"""
+"""The results that marked tests reproduce, as a table that `.ci/page_numbers.py` fills in."""
 
 from __future__ import annotations
 
@@ -12,16 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-
-HEAD = """\
-# What is reproduced
-
-Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper` runs these tests; fast
-ones are part of `make test`, slow ones of `make test-full`. Each `make` target runs a whole study.
-
-| paper | what | make | runtime | test |
-| --- | --- | --- | --- | --- |
-"""
 
 
 class Row(NamedTuple):
@@ -51,15 +37,12 @@ def _name(decorator: ast.expr) -> str:
     return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
 
 
-def page() -> str:
-    """Return the page."""
-    lines = (
+def table() -> str:
+    """Return the table of all marked tests."""
+    lines = ["| paper | what | make | runtime | test |", "| --- | --- | --- | --- | --- |"]
+    lines += [
         f"| {row.paper} | {row.what} | `make {row.target}` | {'slow' if row.is_slow else 'fast'} "
-        f"| `{row.test}` |\n"
+        f"| `{row.test}` |"
         for row in rows()
-    )
-    return HEAD + "".join(lines)
-
-
-if __name__ == "__main__":
-    print(page(), end="")
+    ]
+    return "\n".join(lines)

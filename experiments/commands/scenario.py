@@ -16,9 +16,9 @@ from faultline.experiments.config.reference import (
     explained,
     find_reference,
     overview,
-    reference_page,
     scenario_schema,
 )
+from faultline.experiments.config.reference_page import reference_page
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.job.check import check_scenario

@@ -1,4 +1,4 @@
-"""The documentation of all keys of a scenario: as data, text, Markdown and JSON Schema."""
+"""The documentation of all keys of a scenario: as data, text and JSON Schema."""
 
 from __future__ import annotations
 
@@ -81,24 +81,7 @@ def why_idle(path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ())
     )
 
 
-REGENERATE = "faultline scenario explain --format markdown > docs/scenario-reference.md"
-
 _NO_DEFAULTS = ("unset", "required")
-_INTRODUCTION = f"""\
-# Every key of a scenario
-
-<!-- Made by `{REGENERATE}`; do not edit. -->
-
-A scenario is a TOML file, which states the keys that differ from their defaults. The command line
-sets any key too, as in `--set job.groups=600`. A number is plain, in the unit of its key, or a text
-with a unit: `repair_s = 10800` or `"3h"`, `parameter_bytes = 1.4e11` or `"140GB"`, `tokens = 2e12`
-or `"2T"`. Units are `us`, `ms`, `s`, `min`, `h` and `d` of times, `kB`, `MB`, `GB`, `TB` and `GiB`
-of sizes, and `k`, `M`, `G` or `B`, and `T` of numbers. The unit 1 stands for counts, ratios and
-exponents. Commands print a line for each key of a file that has no
-effect beside its other keys, and refuse options that have none. [asking.md](asking.md) has the
-commands that show and check a scenario, [rules.md](rules.md) the choices that decide how failures
-are treated.
-"""
 
 
 def overview() -> str:
@@ -134,16 +117,6 @@ def explained(known: Key) -> str:
     return "\n".join(lines)
 
 
-def reference_page() -> str:
-    """Return the Markdown page of all keys; the tables within a table share its section."""
-    known = schema_keys(Scenario).values()
-    sections = [_section("Outside of tables", [key for key in known if len(key.path) == 1])]
-    for table in (key for key in known if key.is_table and len(key.path) == 1):
-        title = f"`[{table.dotted}]`: {table.meaning.removesuffix('.')}"
-        sections.append(_section(title, [key for key in known if key.path[0] == table.dotted]))
-    return "\n".join([_INTRODUCTION, *sections])
-
-
 def in_columns(entries: Mapping[str, str], indent: str = "") -> list[str]:
     """Return names and their texts in lines; the texts begin in one column."""
     width = max(map(len, entries), default=0)
@@ -160,27 +133,6 @@ def _with_default(known: Key) -> str:
 def _condition(known: Key) -> str:
     needed = [f"{key} = {' or '.join(values)}" for key, values in known.only_with.items()]
     return f"only with {' and '.join(needed)}" if needed else ""
-
-
-def _section(title: str, keys: list[Key]) -> str:
-    rows = [
-        "| key | default | unit | range | meaning | where the default comes from |",
-        "| --- | --- | --- | --- | --- | --- |",
-        *(_row(key) for key in keys if not key.is_table),
-    ]
-    return "\n".join([f"## {title}", "", *rows, ""])
-
-
-def _row(known: Key) -> str:
-    meaning = known.meaning
-    if known.choices:
-        listed = "<br>".join(f'`"{name}"`: {text}' for name, text in known.choices.items())
-        meaning = f"{meaning}<br>{listed}"
-    if condition := _condition(known):
-        meaning = f"{meaning}<br>Applies {condition}."
-    default = known.default if known.default in _NO_DEFAULTS else f"`{known.default}`"
-    cells = (f"`{known.dotted}`", default, known.unit or "", known.limits, meaning, known.source)
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def scenario_schema() -> dict[str, Any]:

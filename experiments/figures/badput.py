@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.quantities import setting_text
+from faultline.experiments.analysis.quantities import duration_text, is_missing, setting_text
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
@@ -72,7 +72,11 @@ def _label(setting: dict[Any, Any]) -> str:
     name = setting.get("strategy.name")
     if name is not None:
         setting = setting | {"strategy.name": look_of(name).label}
-    return setting_text(setting)
+    every = setting.get("failures.mtbf_s")
+    if is_missing(every):
+        return setting_text(setting)
+    rest = {key: value for key, value in setting.items() if key != "failures.mtbf_s"}
+    return f"a failure every {duration_text(every)}: {setting_text(rest)}".removesuffix(": ")
 
 
 def _places(table: pd.DataFrame, keys: list[str]) -> np.ndarray:

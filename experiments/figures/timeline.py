@@ -12,7 +12,6 @@ from faultline.experiments.analysis.course import (
     activities_of,
     busiest_window,
     shares_over_time,
-    steps_of,
 )
 from faultline.experiments.analysis.quantities import TimeUnit, unit_for
 from faultline.experiments.config.errors import UserError
@@ -26,12 +25,12 @@ from faultline.experiments.figures.style import (
 from faultline.simulator.accounting.timeline import Event, EventKind
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.patches import Patch
 
 _BINS = 240
 _KEY = (
     "Failures: × detected by an all-reduce, ✖ forced a restart, | happened in a restart. "
-    "Checkpoints: ▼ written, ▽ skipped. Stacks: shard types per group and step; ● reordering."
+    "Checkpoints: ▼ written, ▽ skipped."
 )
 _NAMES = {
     "training": "training, a bar per step",
@@ -60,21 +59,18 @@ def draw_timeline(events: Sequence[Event], title: str) -> Figure:
     end_s = float(activities["end_s"].iloc[-1])
     window = busiest_window(events, activities)
     whole = window == CourseWindow(0.0, end_s)
-    ratios = (2.0, 2.6, 1.0) if whole else (1.7, 1.0, 2.6, 1.0)
+    ratios = (2.0, 2.6) if whole else (1.7, 1.2, 2.6)
     with figure_style():
-        figure = Figure(figsize=(10.5, 6.2 if whole else 8.0))
+        figure = Figure(figsize=(10.5, 5.0 if whole else 6.8))
         axes = figure.subplots(len(ratios), 1, height_ratios=ratios)
         _draw_steps(axes[0], activities, unit_for(end_s), end_s)
         if not whole:
             axes[0].tick_params(labelbottom=False)
             _draw_shares(axes[1], activities, unit_for(end_s), end_s)
             _mark_window(axes[:2], window, unit_for(end_s))
-        lanes, stacks = axes[-2:]
-        unit = unit_for(window.end_s)
+        lanes, unit = axes[-1], unit_for(window.end_s)
         _draw_lanes(lanes, events, activities, window, unit)
-        _draw_stacks(stacks, events, window, unit)
-        lanes.tick_params(labelbottom=False)
-        stacks.set_xlabel(f"simulated time ({unit.name})")
+        lanes.set_xlabel(f"simulated time ({unit.name})")
         if not whole:
             lanes.set_title("The window marked above", fontsize=10)
         write_title(figure, title)
@@ -122,6 +118,14 @@ def _draw_shares(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: fl
     axis.set_ylim(0, 100)
     axis.set_xlim(0, end_s / unit.seconds)
     axis.set_ylabel("time (%)")
+    happened = set(activities["activity"])
+    handles = [
+        Patch(facecolor=ACTIVITY_LOOKS[name].colour, hatch=ACTIVITY_LOOKS[name].hatch,
+              edgecolor="white", linewidth=0, label=_NAMES[name].partition(",")[0])
+        for name in reversed(ACTIVITIES) if name in happened
+    ]  # fmt: skip
+    # In the order of the stack, from its top.
+    axis.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     axis.set_xlabel(f"simulated time ({unit.name})")
 
 
@@ -189,28 +193,3 @@ def _mark_checkpoints(axis: Axes, events: Sequence[Event], unit: TimeUnit, lane:
             times, np.full(len(times), lane), "v", markersize=5,
             markerfacecolor=face, markeredgecolor="#444444",
         )  # fmt: skip
-
-
-def _draw_stacks(axis: Axes, events: Sequence[Event], window: CourseWindow, unit: TimeUnit) -> None:
-    """Draw the stacks that a group computes in each step of a window, and mark reorderings."""
-    steps = steps_of(events)
-    # A missing value leaves a gap after a step that is not followed by another at once.
-    gap = (steps["start_s"].shift(-1) > steps["end_s"]).to_numpy()
-    times = np.column_stack([steps["start_s"], steps["end_s"], steps["end_s"]]).ravel()
-    heights = np.column_stack(
-        [steps["stacks"], steps["stacks"], np.where(gap, np.nan, steps["stacks"])]
-    ).ravel()
-    axis.plot(times / unit.seconds, heights, color="black", linewidth=1.4)
-    reordered = [event for event in events if event.kind is EventKind.REORDERED]
-    axis.plot(
-        [event.time_s / unit.seconds for event in reordered],
-        [event.stacks for event in reordered],
-        "o",
-        color=ACTIVITY_LOOKS["repair"].colour,
-    )
-    most = max([*steps["stacks"], *(event.stacks for event in reordered)], default=1)
-    axis.set_ylabel("stacks S")
-    axis.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
-    axis.set_ylim(0, most + 0.6)
-    axis.set_xlim(window.start_s / unit.seconds, window.end_s / unit.seconds)
-    axis.grid(visible=True, axis="x")

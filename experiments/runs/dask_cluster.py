@@ -86,7 +86,7 @@ def check_encrypted(address: str) -> None:
     if host not in _HERE and not address.startswith("tls://"):
         raise UserError(
             f"scheduler {address}: without TLS, anyone who reaches it can run anything; give "
-            "tls://HOST:PORT, as docs/many-machines.md says"
+            "tls://HOST:PORT, as docs/sweeps.md says"
         )
 
 
@@ -108,7 +108,7 @@ def _connected(address: str) -> Client:
         late = isinstance(error, asyncio.TimeoutError)
         reason = f"no answer in {_CONNECT_S:g} s" if late else _reason(error)
         raise UserError(
-            f"scheduler {address}: {reason}; start one as docs/many-machines.md says, and give the "
+            f"scheduler {address}: {reason}; start one as docs/sweeps.md says, and give the "
             "address that it prints, like tls://192.0.2.1:8786"
         ) from error
 

@@ -224,7 +224,7 @@ def alike(
 
 
 def bound_of(resolved: ResolvedJob) -> float:
-    """Return by how much the engines may differ in a job: the rule of docs/validation.md."""
+    """Return by how much the engines may differ in a job: the rule of docs/architecture.md."""
     job = resolved.job(0)
     writes = job.saving.writes
     if writes and (job.work.gradients_hide or len(writes) > 1):

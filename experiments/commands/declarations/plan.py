@@ -23,7 +23,7 @@ def declare(commands: Commands) -> None:
         "recommend a scheme with its redundancy and checkpoint interval",
         "plan:execute",
         description="Simulate schemes in the same worlds: inputs that are not known exactly are "
-        "drawn from their priors (docs/uncertainty.md), and each world has failures of its own. "
+        "drawn from their priors (docs/planning.md), and each world has failures of its own. "
         "Recommend a scheme with its redundancy and checkpoint interval, and say how sure that is.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )

@@ -128,7 +128,7 @@ def add_workers(place: _ActionsContainer) -> None:
         "--scheduler",
         metavar="ADDRESS",
         help="use the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
-        "tcp://127.0.0.1:PORT without (docs/many-machines.md)",
+        "tcp://127.0.0.1:PORT without (docs/sweeps.md)",
     )
 
 

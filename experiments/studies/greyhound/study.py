@@ -16,6 +16,7 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
+from faultline.experiments.figures.style import write_title
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Study
 from faultline.experiments.studies.stage import Stage
@@ -190,7 +191,7 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
     left_axis.set_xticks(range(len(LEFT)), [str(replicas) for replicas in LEFT])
     left_axis.set_xlabel("replicas, one of them 1.7 times as slow")
     left_axis.set_ylabel("step over one without a straggler")
-    left_axis.set_title("A straggler's micro-batches dealt to others")
+    left_axis.set_title("a slow replica's micro-batches, redistributed")
     left_axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
     names = [*REACTIONS, "ski-rental,\nswept"]
     usual, swept = (speeds[speeds.inputs == name] for name in ("usual", "swept"))
@@ -207,9 +208,10 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
     speed_axis.annotate("no straggler", (0, SOUND), va="top", fontsize=9)
     speed_axis.set_xticks(range(len(names)), names, fontsize=8)
     speed_axis.set_ylabel("steps per minute")
-    speed_axis.set_title("Speed by the reaction to stragglers")
+    speed_axis.set_title("256 GPUs by the response to 12 stragglers")
     speed_axis.set_ylim(bottom=0.0)
     speed_axis.legend(fontsize=8, loc="lower right")
+    write_title(figure, "Remedies win back most of the speed that stragglers take")
     return figure
 
 

@@ -17,8 +17,8 @@ from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Draw, Headline, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head.figures import (
-    draw_maps,
     draw_settings,
+    map_figures,
     map_sentences,
     name_of,
 )
@@ -222,7 +222,7 @@ class HeadToHead(Study):
                 draw_settings, results["lists"]["settings"]
             )
         if MAPS in results:
-            drawn["head-to-head-maps.png"] = partial(draw_maps, results[MAPS])
+            drawn |= map_figures(results[MAPS])
         return drawn
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Headline:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,34 @@ _MOST_STRIPES = 3
 _STRIPES = 6
 """Columns of pixels of a cell: a multiple of 1, 2 and 3."""
 
+_MOST_NUMBERS = 6
+"""Columns of a map up to which the number of a cell can be read."""
+
+_LEAST_REGION = 0.06
+"""Of the cells of a map: schemes that are alone in fewer have no name in it."""
+
 _NEUTRAL, _PALE = "#ececec", 0.6
+FIGURES = {
+    "head-to-head-restart.png": (
+        ("restart",),
+        "Slow restarts call for replica drop, fast ones for checkpoints in memory",
+    ),
+    "head-to-head-stalls.png": (
+        ("stalls",),
+        "At one price for every recovery checkpoints and warm standbys tie from a minute on",
+    ),
+    "head-to-head-sizes.png": (
+        ("queue", "standbys"),
+        "Replica drop leads up to some 200,000 GPUs",
+    ),
+}
+"""Figures of maps by file name: the maps, a panel per map and job, and the title."""
+
+_NOTES = (
+    "Colour: the scheme of the least expected time over the priors of all other inputs; stripes: "
+    "schemes that tie.",
+    "Number: that time over the time without failures.",
+)
 _AXES = {
     "restart": ("a failure every", "time of a restart"),
     "stalls": ("a failure every", "time of every recovery"),
@@ -67,23 +95,29 @@ def colours_of(schemes: Sequence[str]) -> list[str]:
     return [pale(look_of(scheme).colour, _PALE) for scheme in schemes]
 
 
-def draw_maps(cells: pd.DataFrame) -> Figure:
-    """Draw the maps, a row of panels per job: a cell has the colours of its soonest schemes."""
+def map_figures(cells: pd.DataFrame) -> dict[str, Callable[[], Figure]]:
+    """Return the figures of the maps that the table has, by file name."""
+    drawn = dict[str, Callable[[], Figure]]()
+    for file, (names, title) in FIGURES.items():
+        shown = cells[cells["map"].isin(names)]
+        if not shown.empty:
+            drawn[file] = partial(draw_maps, shown, title)
+    return drawn
+
+
+def draw_maps(cells: pd.DataFrame, title: str) -> Figure:
+    """Draw a panel per job and map: a cell has the colours of its soonest schemes."""
     cells = cells.fillna({"ties": ""})
-    jobs, names = list(cells["job"].unique()), list(cells["map"].unique())
-    figure, panels = plt.subplots(
-        len(jobs), len(names), figsize=(4.0 * len(names) + 0.8, 3.1 * len(jobs) + 1.4),
-        squeeze=False,
-    )  # fmt: skip
-    for row, job in enumerate(jobs):
-        for column, name in enumerate(names):
-            panel = panels[row][column]
-            of_map = cells[(cells["job"] == job) & (cells["map"] == name)]
-            if of_map.empty:
-                panel.set_visible(False)
-                continue
-            _draw_map(panel, of_map, name)
-            panel.set_title(f"{JOBS.get(job, job)}\n{MAPS[name].title}", fontsize=9.5)
+    panels = [(str(job), str(name)) for job, name in cells[["job", "map"]].drop_duplicates().values]
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(3.5 * len(panels) + 0.6, 4.2), sharey=True, squeeze=False
+    )
+    for axis, (job, name) in zip(axes[0], panels, strict=True):
+        _draw_map(axis, cells[(cells["job"] == job) & (cells["map"] == name)], name)
+        is_one_map = cells["map"].nunique() == 1
+        axis.set_title(JOBS.get(job, job) if is_one_map else MAPS[name].title, fontsize=9.5)
+    for axis in axes[0][1:]:
+        axis.set_ylabel("")
     shown = [first_of(cell) for cell in cells.to_dict("records")]
     drawn = {one for schemes in shown if len(schemes) <= _MOST_STRIPES for one in schemes}
     handles = [
@@ -92,14 +126,9 @@ def draw_maps(cells: pd.DataFrame) -> Figure:
     ]
     if any(len(schemes) > _MOST_STRIPES for schemes in shown):
         handles.append(Patch(facecolor=_NEUTRAL, label=f"more than {_MOST_STRIPES} tie"))
-    legend_below(figure, handles, min(len(handles), 2 + 2 * len(names)))
-    write_title(figure, "Which scheme trains soonest?")
-    note = (
-        "Colour: the scheme of the least expected time over the priors of all other inputs; "
-        "stripes: schemes that tie. Number: that time over the time without failures. A run begins "
-        "with all hardware intact."
-    )
-    write_notes(figure, [note])
+    legend_below(figure, handles, len(handles))
+    write_title(figure, title)
+    write_notes(figure, _NOTES[: 2 if cells["x"].nunique() <= _MOST_NUMBERS else 1])
     return figure
 
 
@@ -112,10 +141,12 @@ def _draw_map(panel: Axes, cells: pd.DataFrame, name: str) -> None:
         for stripe in range(_STRIPES):
             of_stripe = colours[stripe * len(colours) // _STRIPES]
             pixels[row, _STRIPES * column + stripe] = to_rgb(of_stripe)
-        panel.text(
-            column + 0.5, row + 0.5, f"{cell['cost']:#.4g}", ha="center", va="center", fontsize=8,
-            path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+        if len(xs) <= _MOST_NUMBERS:
+            _write(panel, column, row, f"{cell['cost']:#.3g}", fontsize=8)
+    if len(xs) > _MOST_NUMBERS:
+        _name_regions(
+            panel, cells.assign(column=cells["x"].map(xs.index), row=cells["y"].map(ys.index))
+        )
     panel.imshow(
         pixels, extent=(0, len(xs), 0, len(ys)), origin="lower", aspect="auto",
         interpolation="nearest",
@@ -134,6 +165,25 @@ def _draw_map(panel: Axes, cells: pd.DataFrame, name: str) -> None:
     x_label, y_label = _AXES[name]
     panel.set_xlabel(x_label)
     panel.set_ylabel(y_label)
+
+
+def _name_regions(panel: Axes, cells: pd.DataFrame) -> None:
+    """Write the name of each scheme near the middle of the cells in which it is alone."""
+    alone = [
+        scheme if ties in ("", scheme) else "" for scheme, ties in cells[["best", "ties"]].values
+    ]
+    for scheme, mine in cells.groupby(alone):
+        if scheme and len(mine) >= _LEAST_REGION * len(cells):
+            places = mine[["column", "row"]]
+            column, row = places.loc[((places - places.mean()) ** 2).sum(axis=1).idxmin()]
+            # A name is as wide as three cells.
+            column = min(max(column, 1), cells["column"].max() - 1)
+            _write(panel, column, row, name_of(str(scheme)), fontsize=10, fontweight="bold")
+
+
+def _write(panel: Axes, column: float, row: float, text: str, **look: Any) -> None:
+    halo = [patheffects.withStroke(linewidth=2.5, foreground="white")]
+    panel.text(column + 0.5, row + 0.5, text, ha="center", va="center", path_effects=halo, **look)
 
 
 def map_sentences(cells: pd.DataFrame) -> list[str]:
@@ -189,14 +239,14 @@ def draw_settings(table: pd.DataFrame) -> Figure:
         _draw_bands(panel, shown[shown["x"] == place], order)
         setting = list(RATES_S)[int(place)]
         panel.set_title(f"{setting}: a failure\nevery {duration_text(RATES_S[setting])}")
-        panel.set_xlabel("time to train (log)")
+        panel.set_xlabel("time over that without failures (log)", fontsize=9)
     name_rows(panels[0][0], range(len(order)), [name_of(scheme) for scheme in order])
     facts = [int(y) for y in sorted(shown["y"].unique())]
     handles = [mark(f"machines: {FACTS[y]}", linestyle="none", **_FACT_LOOKS[y]) for y in facts]
     legend_below(figure, handles, 2)
-    write_title(figure, "Time to train, in the order of the mean over all settings")
+    write_title(figure, "With standbys most schemes are close; with a queue they are not")
     notes = [
-        "Expected time over that of a run without failures, with the 80 % band of a run.",
+        "Expected time, with the 80 % band of a run. Schemes by their mean over all settings.",
         "An arrow: some runs count as the cap, three times the soonest."
         if (shown["capped"] > 0).any()
         else "",

@@ -16,22 +16,18 @@ from math import comb, prod
 from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.runs.point import Point
-from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.accounting.timeline import Event, EventKind
 from faultline.strategies.interface.job_shape import JobShape
 from faultline.strategies.interface.scheme import Hit, StrategyOptions
 from faultline.strategies.interface.stage_work import LayerShape
 from faultline.strategies.schemes.mecefo.node_costs import MICRO_BATCHES, NO_FAULT, measured_cost
 from faultline.strategies.schemes.oobleck import Oobleck
-from numpy.typing import NDArray
 
 GROUPS, STAGES = 4, 8
 GPUS = GROUPS * STAGES
@@ -304,32 +300,6 @@ def _oobleck_pace(shape: JobShape, lost: Sequence[int]) -> float:
         for stage in range(stages):
             scheme.on_hit(Hit(group, stage, stage, STAGES))
     return scheme.plan().pace
-
-
-@dataclass(frozen=True, slots=True)
-class ThroughputCourse:
-    """A run, in bins of equal length."""
-
-    hours: NDArray[np.float64]  # Middle of each bin (shape (bins,)).
-    relative: NDArray[np.float64]  # Throughput over that without failures (shape (bins,)).
-    failures_h: NDArray[np.float64]  # Detection times of missing groups, in hours.
-
-
-def course_of(cell: ThroughputCell, seed: int, hours: float) -> ThroughputCourse:
-    """Run a cell for some hours and count its steps.
-
-    A step is distributed over bins in proportion to the time that it spent in them.
-    """
-    events: list[Event] = []
-    scenario = scenario_of(cell).change({"job.time_limit_s": hours * 3600.0})
-    run(scenario, seed, record_event=events.append)
-    ends_s = [event.time_s for event in events if event.kind is EventKind.STEP]
-    edges_s = np.arange(0.0, hours * 3600.0 + _BIN_S / 2, _BIN_S)
-    done = np.interp(edges_s, [0.0, *ends_s], np.arange(len(ends_s) + 1.0))
-    relative = np.diff(done) * MODELS[cell.model].step_s(cell.system) / _BIN_S
-    failures_s = [event.time_s for event in events if event.kind is EventKind.MISSING]
-    middles_s = (edges_s[1:] + edges_s[:-1]) / 2
-    return ThroughputCourse(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)
 
 
 def cost_of_other_model(measured: float, ffn_share_ratio: float) -> float:

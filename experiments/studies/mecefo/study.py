@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
+from faultline.experiments.figures.style import PUBLISHED, legend_below, mark, write_title
 from faultline.experiments.studies.base import (
     Results,
     Row,
@@ -26,7 +26,6 @@ from faultline.experiments.studies.mecefo.runs import (
     SCENARIOS,
     SYSTEMS,
     Failures,
-    ThroughputCourse,
 )
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
@@ -35,14 +34,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator, PercentFormatter
-
-_SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
-
-
-def _course_of(system: str) -> ThroughputCourse:
-    return runs.course_of(
-        runs.ThroughputCell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS
-    )
 
 
 def draw_drops(simulated: pd.DataFrame) -> Figure:
@@ -63,6 +54,7 @@ def draw_drops(simulated: pd.DataFrame) -> Figure:
         mark("95 % interval over seeds", "black", lw=1.0),
     ]
     legend_below(figure, handles, 5)
+    write_title(figure, "MeCeFO's losses are met; Bamboo's and Oobleck's are for 350M, not for 7B")
     return figure
 
 
@@ -91,41 +83,11 @@ def _interval(failures: Failures) -> str:
     return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
 
 
-def draw_courses(courses: Mapping[str, ThroughputCourse]) -> Figure:
-    """Draw throughput over time, a panel per system; failures are marked above."""
-    figure, axes = plt.subplots(
-        len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True
-    )
-    for axis, (system, course) in zip(axes, courses.items(), strict=True):
-        axis.plot(
-            course.hours, course.relative, color=look_of(system).colour, lw=1.3,
-            drawstyle="steps-mid",
-        )  # fmt: skip
-        axis.axhline(1.0, color="#999999", lw=0.8, ls=":", zorder=0)
-        axis.plot(
-            course.failures_h, [1.1] * len(course.failures_h), marker="v", ls="none", color="black",
-            markersize=4, clip_on=False,
-        )  # fmt: skip
-        axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
-        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes[0].set_ylim(0.4, 1.18)
-    axes[0].set_xlim(0, courses["mecefo"].hours.max())
-    axes[-1].set_xlabel("hours of training")
-    figure.supylabel("throughput, share of that without failures", fontsize=9)
-    failures = SCENARIOS[_SHOWN_SCENARIO]
-    title = (
-        f"7B, a failure (▾) every {_interval(failures)}, "
-        f"a GPU back after {failures.repair_s / 3600:g} h"
-    )
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    return figure
-
-
 class MecefoStudy(Study):
     """Drops of the throughput, and the ablation of one pipeline."""
 
     scaled_by: ClassVar = frozenset({"seeds"})
-    charts: ClassVar = {"drops.png": (draw_drops, "runs"), "courses.png": (draw_courses, "courses")}
+    charts: ClassVar = {"drops.png": (draw_drops, "runs")}
     headline_title = "Throughput lost over what MeCeFO loses: 7B, a failure every half hour"
     headline_rows: ClassVar = {
         "Bamboo": ("drop over MeCeFO's", "bamboo", "*"),
@@ -133,7 +95,7 @@ class MecefoStudy(Study):
     }
 
     def simulate(self, stage: Stage) -> Results:
-        """Run all systems, and one course of each over time."""
+        """Run all systems, and compute the ablation."""
         simulated = runs.drop_table(stage)
         return {
             "runs": simulated,
@@ -142,5 +104,4 @@ class MecefoStudy(Study):
             "plateau": runs.plateau_table(),
             "slowdown": ablation.slowdown_table(),
             "memory": ablation.memory_table(),
-            "courses": dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True)),
         }

@@ -15,12 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
-from faultline.experiments.figures.style import write_title
+from faultline.experiments.figures.style import write_notes, write_title
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.studies.base import Results, Study
 from faultline.experiments.studies.data import settings_of
@@ -33,8 +32,8 @@ from faultline.simulator.replay.engine import ReplayEngine
 from faultline.strategies.interface.scheme import StepPlan, Task
 from faultline.strategies.interface.stage_work import LowRank
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 _HOURS_S = 20_000 * MODELS["1B"].step_s("mecefo")
 """The published run of 1B has 20,000 steps (MeCeFO, arXiv 2510.16415)."""
@@ -127,17 +126,6 @@ _ALL = "and under steady take-overs"
 _TARGET_SHARE = 0.5
 """The target is the loss of the run without faults after this share of its steps."""
 
-# Okabe and Ito (2008), a palette that is safe for colour-blind readers.
-_RATES = {
-    ("mecefo", NO_FAULTS): LineLook("no faults", "#000000", ""),
-    ("mecefo", "low"): LineLook("low", "#56B4E9", "o"),
-    ("mecefo", "mid"): LineLook("mid", "#0072B2", "s"),
-    ("mecefo", "high"): LineLook("high", "#E69F00", "v"),
-    ("mecefo", "higher"): LineLook("higher", "#D55E00", "D"),
-    (STEADY, "1"): LineLook("1 of 4 pipelines, always", "#CC79A7", "P", ":"),
-    (STEADY, "2"): LineLook("2 of 4 pipelines, always", "#882255", "X", ":"),
-}
-
 
 def cells_of(seed: int, stage: Stage) -> Iterator[TrainingCell]:
     """Yield the cells of a seed: all rates, steady take-overs, and smaller batches."""
@@ -207,77 +195,44 @@ def loss_table(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def draw_convergence(curves: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw losses, their differences, and the steps to a loss by share."""
-    figure, axes = plt.subplots(1, 3, figsize=(15.0, 4.6))
-    _draw_losses(axes[0], axes[1], curves)
-    _draw_inflation(axes[2], runs)
-    write_title(figure, f"A small language model under take-overs, {curves.seed.nunique()} seeds")
-    return figure
-
-
-def _draw_losses(losses: Axes, differences: Axes, curves: pd.DataFrame) -> None:
-    """Draw the mean loss of each rate, and beside it its difference from the run without faults."""
-    exact = curves[curves.rate == NO_FAULTS].set_index(["seed", "steps"]).held_out
-    differences.axhline(0.0, color="black", lw=1.0)
-    # Only intervals at the end, side by side: bands would hide the lines.
-    place = last = curves.samples[curves.rate == NO_FAULTS].max()
-    for (loss, rate), look in _RATES.items():
-        runs = curves[(curves.loss == loss) & (curves.rate == rate)]
-        if runs.empty:
-            continue
-        mean = runs[runs.steps > 0].groupby("samples", as_index=False).held_out.mean()
-        losses.plot(mean.samples, mean.held_out, markersize=4, **look.line)
-        if rate == NO_FAULTS:
-            continue
-        without = exact.loc[pd.MultiIndex.from_frame(runs[["seed", "steps"]])].to_numpy()
-        table = mean_over_seeds(runs.assign(change=runs.held_out - without), ["samples"], "change")
-        differences.plot(table.samples, table["mean"], markersize=4, **look.line)
-        place += 0.025 * last
-        end = table.iloc[-1]
-        differences.vlines(place, end.low, end.high, color=look.colour, lw=2.0)
-        differences.plot(place, end["mean"], color=look.colour, marker=look.marker, markersize=4)
-    losses.set(xlabel="sequences trained", ylabel="held-out loss (nats a byte)")
-    losses.set_title("Held-out loss, mean over seeds")
-    losses.legend(title="failures")
-    differences.set(xlabel="sequences trained", ylabel="held-out loss against no faults (nats)")
-    differences.set_title("Difference by seed, mean; 95 % intervals at the end")
-
-
-def _draw_inflation(axis: Axes, runs: pd.DataFrame) -> None:
+def draw_convergence(runs: pd.DataFrame) -> Figure:
+    """Draw the steps to a loss by the share of gradients that was approximate or missing."""
     looks = {
         **looks_of_schemes(name for name in LOSSES if name != "idle"),
-        STEADY: LineLook("MeCeFO, always", "#882255", "X"),
+        STEADY: LineLook("MeCeFO, always", "#8A6A3B", "X"),
         "idle": LineLook("idle pipelines", "#555555", "^"),
     }
+    figure, axis = plt.subplots(figsize=(7.6, 4.8))
     faulty = runs[(runs.rate != NO_FAULTS) & runs.inflation.notna()]
     widest = max(0.3, float(faulty.share.max())) * 1.1
     shares = np.linspace(0.0, min(widest, 0.7), 50)
-    axis.plot(
-        shares,
-        1 / (1 - shares),
-        color="#999999",
-        ls="--",
-        label="worth nothing",
-    )
-    axis.axhline(1.0, color="#999999", lw=1.0, label="worth as much as exact")
+    for trained, dashes, label in (
+        (0.0, "--", "such gradients train nothing"),
+        (0.5, "-.", "half of an exact one"),
+        (1.0, "-", "as much as exact ones"),
+    ):
+        taken = (1.0 - trained) * shares
+        axis.plot(shares, 1 / (1 - taken), color="#999999", linestyle=dashes, label=label)
     for name in (*LOSSES, STEADY):
         runs_of_loss, look = faulty[faulty.loss == name], looks[name].line | {"linestyle": "none"}
         if not runs_of_loss.empty:
-            axis.plot(runs_of_loss.share, runs_of_loss.inflation, markersize=5, **look)
+            axis.plot(runs_of_loss.share, runs_of_loss.inflation, markersize=6, **look)
+    axis.xaxis.set_major_formatter(PercentFormatter(1.0))
     axis.set(
-        xlabel="share of gradients approximate, or of the batch missing",
+        xlabel="share of gradients that is approximate, or of the batch that is missing",
         ylabel="steps to a loss over those without faults",
-        title="Inflation by share, a mark a run",
     )
     axis.legend()
+    write_title(figure, "An approximate gradient trains about half as much as an exact one")
+    write_notes(figure, [f"A mark per run of a small language model; {runs.seed.nunique()} seeds."])
+    return figure
 
 
 class MecefoConvergenceStudy(Study):
     """Curves, steps to a loss, and the lost progress per approximate gradient."""
 
     default_seeds = 5
-    charts: ClassVar = {"convergence.png": (draw_convergence, "curves", "runs")}
+    charts: ClassVar = {"convergence.png": (draw_convergence, "runs")}
     headline_title = "Training lost by an approximate gradient: strategy.approximation_loss"
     headline_rows: ClassVar = {
         "share of an exact one": ("1 - exact steps*", "mecefo", _ALL),

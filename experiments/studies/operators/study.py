@@ -17,6 +17,7 @@ from faultline.experiments.figures.style import (
     mark,
     name_rows,
     pale,
+    write_notes,
     write_title,
 )
 from faultline.experiments.studies.base import Results, Row, Study, row_of
@@ -28,7 +29,7 @@ from faultline.experiments.studies.operators.jobs import (
     closed_form_samples,
     loop_jobs,
 )
-from faultline.experiments.studies.operators.scale import EXCESS, KINDS
+from faultline.experiments.studies.operators.scale import EXCESS, KINDS, RATES
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -86,40 +87,55 @@ def _verdict(output: Mapping[str, Any], row: Row) -> tuple[str, float | None]:
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw published and simulated shares of time: a point per run, bands as lines."""
     shares = table[table.unit.eq("1") & table.published.notna() & ~table.verdict.eq("unknown")]
-    shares = shares.reset_index(drop=True)
-    figure, axis = plt.subplots(figsize=(8.6, 0.27 * len(shares) + 1.6))
-    for place, one in enumerate(shares.itertuples()):
-        colour = _COLOURS[one.verdict]
-        axis.plot([one.low, one.high], [place, place], color=colour, linewidth=4, alpha=0.4)
-        fill = colour if one.kind == "prediction" else "white"
-        axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=5)
-        # A bar does not hide circles.
-        axis.plot(one.published, place, "|", **_PUBLISHED)
-    outputs = read_rows("operators", "published")
-    runs = {output["setting"]: output["run"] for output in outputs if "run" in output}
-    names = [
-        f"{runs[one.setting]}: {one.quantity}"
-        + (", closed form" if one.scheme == "RSC's form" else "")
-        for one in shares.itertuples()
-    ]
-    name_rows(axis, range(len(shares)), names)
+    parts = {
+        "Predictions": shares[shares.kind.eq("prediction")],
+        "No predictions": shares[shares.kind.ne("prediction")],
+    }
+    figure, axis = plt.subplots(figsize=(8.6, 0.27 * (len(shares) + len(parts)) + 1.6))
+    names: list[str] = []
+    for title, rows in parts.items():
+        _draw_shares(axis, rows, len(names) + 1)
+        axis.axhspan(len(names) - 0.5, len(names) + 0.5, color="#f0f0f0", zorder=0)
+        names += [title, *map(_share_name, rows.to_dict("records"))]
+    name_rows(axis, range(len(names)), names)
+    for text in axis.get_yticklabels():
+        text.set_fontweight("bold" if text.get_text() in parts else "normal")
     axis.set_xlim(0, 1.02)
     axis.xaxis.set_major_formatter(PercentFormatter(1))
     axis.set_xlabel("share of time")
     blue, line = _COLOURS["inside"], {"marker": "o", "linewidth": 4}
     entries = [
         mark("published", linestyle="none", marker="|", **_PUBLISHED),
-        mark("simulated, a prediction", blue, linestyle="none", marker="o"),
-        mark("simulated, no prediction", blue, linestyle="none", marker="o",
-             markerfacecolor="white"),
+        mark("simulated", blue, linestyle="none", marker="o"),
         mark("range of what is not stated", pale(blue, 0.4), linewidth=4),
         mark("bound met in part", _COLOURS["partly"], **line),
         mark("range too wide to tell", _COLOURS["too wide"], **line),
         mark("missed", _COLOURS["outside"], **line),
-    ]  # fmt: skip
+    ]
     legend_below(figure, entries, 3)
-    write_title(figure, "Simulation meets most published shares of time")
+    write_title(figure, "Most predicted shares of time are met, some ranges are wide")
+    note = "No predictions: arithmetic on stated numbers, calibrated rows, other simulators."
+    write_notes(figure, [note])
     return figure
+
+
+def _draw_shares(axis: Axes, rows: pd.DataFrame, first: int) -> None:
+    """Draw published and simulated shares, a row each, from the row `first` on."""
+    for place, one in enumerate(rows.itertuples(), first):
+        colour = _COLOURS[one.verdict]
+        axis.plot([one.low, one.high], [place, place], color=colour, linewidth=4, alpha=0.4)
+        fill = colour if one.kind == "prediction" else "white"
+        axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=5)
+        # A bar does not hide circles.
+        axis.plot(one.published, place, "|", **_PUBLISHED)
+
+
+def _share_name(row: Mapping[Any, Any]) -> str:
+    """Return the name of a row: its run, and its quantity."""
+    outputs = read_rows("operators", "published")
+    runs = {output["setting"]: output["run"] for output in outputs if "run" in output}
+    form = ", closed form" if row["scheme"] == "RSC's form" else ""
+    return f"{runs[row['setting']]}: {row['quantity']}{form}"
 
 
 def _rows_of(cells: pd.DataFrame) -> list[tuple[int, str]]:
@@ -156,39 +172,27 @@ def _draw_rate(axis: Axes, cells: pd.DataFrame, rows: Sequence[tuple[int, str]])
 
 
 def draw_scale(cells: pd.DataFrame) -> Figure:
-    """Draw goodput by GPUs and scheme, a panel per rate of failures and a row per scheme.
+    """Draw goodput by GPUs and scheme at Llama 3's rate with bursts, a row per scheme.
 
     Filled: failures of all kinds, bars are recoveries and seeds. Hollow: stops only, at the same
     rate.
     """
-    grid = cells[cells.variant == ""]
-    rates = list(dict.fromkeys(grid.rate))
-    rows = {rate: _rows_of(grid[grid.rate == rate]) for rate in rates}
-    heights = [len(rows[rate]) for rate in rates]
-    figure, axes = plt.subplots(
-        len(rates),
-        2,
-        figsize=(9.2, 0.2 * sum(heights) + 1.4),
-        height_ratios=heights,
-        sharex=True,
-        sharey="row",
-    )
-    for beside, rate in zip(axes, rates, strict=True):
-        mine = grid[grid.rate == rate]
-        for axis, excess in zip(beside, sorted(mine.excess.unique()), strict=True):
-            _draw_rate(axis, mine[mine.excess == excess], rows[rate])
-            axis.set_title(f"{rate}'s rate" + (f", bursts of {EXCESS:g}" if excess else ""))
-        for text in beside[0].get_yticklabels():
-            text.set_fontweight("bold" if text.get_text().endswith("GPUs") else "normal")
-    for axis in axes[-1]:
-        axis.set_xlabel("goodput")
-    axes[0, 0].set_xlim(-0.02, 1)
+    rate = next(iter(RATES))
+    mine = cells[(cells.variant == "") & (cells.rate == rate) & cells.excess]
+    rows = _rows_of(mine)
+    figure, axis = plt.subplots(figsize=(8.0, 0.22 * len(rows) + 1.6))
+    _draw_rate(axis, mine, rows)
+    for text in axis.get_yticklabels():
+        text.set_fontweight("bold" if text.get_text().endswith("GPUs") else "normal")
+    axis.set_xlabel("goodput")
+    axis.set_xlim(-0.02, 1)
     entries = [
         mark("failures of all kinds; range of recoveries and seeds", marker="o", linewidth=3),
         mark("stops only, at the same rate", marker="o", markerfacecolor="white", linewidth=1),
     ]
     legend_below(figure, entries, 2)
     write_title(figure, "Goodput falls with the GPUs of the job, whatever the scheme")
+    write_notes(figure, [f"{rate}'s rate of failures per GPU, in bursts of {EXCESS:g} on average."])
     return figure
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
+from faultline.experiments.figures.style import legend_below, write_notes, write_title
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.studies.base import Headline, Kind, Results, Row, Study, errors_table
@@ -22,7 +23,6 @@ from faultline.strategies.interface.recovery import RESTART, SHRINK, rejoining
 from faultline.strategies.schemes.warm_standby import TAKEN_ROLE
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
 
 _NEEDED = {
     "restart": RESTART,
@@ -37,6 +37,7 @@ _DETECTED_S = 5.6
 """Time to detect a lost node (Unicron, arXiv 2401.00134)."""
 
 
+_TICKS = {"5 s": 5, "15 s": 15, "1 min": 60, "5 min": 300, "15 min": 900, "1 h": 3600}
 _MET_WITHIN = 0.15
 _SAME_WITHIN = 0.05
 """Modelled times of one event within this relative difference count as one constant, one hit."""
@@ -164,11 +165,15 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
             axis.plot((least * most) ** 0.5, row.modelled_s, "o", color=colour, mfc=fill, ms=6)
         axis.plot([], [], "o", color=colour, label=system)
     axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="fitted on")
-    axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published (s)", ylabel="modelled (s)")
-    axis.set_title("Time of recoveries: modelled beside published (grey: within 15 %)")
-    axis.xaxis.set_major_formatter(ScalarFormatter())
-    axis.yaxis.set_major_formatter(ScalarFormatter())
-    figure.legend(loc="outside lower center", ncols=4)
+    axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published", ylabel="modelled")
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_ticks(list(_TICKS.values()), list(_TICKS))
+        one.set_ticks([], minor=True)
+    legend_below(figure, axis)
+    predicted = table[table.role == "predicted"]
+    met = int((predicted.off.abs() <= _MET_WITHIN).sum())
+    write_title(figure, f"{met} of {len(predicted)} predicted recoveries are within 15 %")
+    write_notes(figure, ["Grey: within 15 %. Lines: published as a range."])
     return figure
 
 

@@ -167,6 +167,9 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     axis.set_ylabel("predicted step time against published")
     gpus = [mark(gpu, colour, marker="o", linestyle="") for gpu, colour in _COLOURS.items()]
     legend_below(figure, [*gpus, mark("fitted on", linestyle="", **_FITTED)])
+    predicted = judged(table).error.abs()
+    met = f"{(predicted <= 0.1).sum()} of {len(predicted)} predicted step times"
+    write_title(figure, f"{met} are within 10 % of the published ones")
     return figure
 
 

@@ -13,12 +13,8 @@ from faultline.experiments.config.keys import (
     likely_keys,
     schema_keys,
 )
-from faultline.experiments.config.reference import (
-    REGENERATE,
-    explained,
-    find_reference,
-    reference_page,
-)
+from faultline.experiments.config.reference import explained, find_reference
+from faultline.experiments.config.reference_page import DECISIVE, REGENERATE, reference_page
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source, shipped_scenarios
 
@@ -33,6 +29,15 @@ UNITS = {"s", "bytes", "bytes/s", "steps", "1"}
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_page(), f"run: {REGENERATE}"
+
+
+def test_each_key_has_one_anchor_and_the_decisive_ones_are_twenty() -> None:
+    page = reference_page()
+    for known in LEAVES:
+        assert page.count(f'<a id="{known.dotted}"></a>') == 1, known.dotted
+    decisive = [key for keys, _ in DECISIVE.values() for key in keys]
+    assert len(set(decisive)) == len(decisive) == 20
+    assert set(decisive) <= {known.dotted for known in LEAVES}
 
 
 def test_the_command_prints_the_page(cli: Cli) -> None:

@@ -293,7 +293,7 @@ def test_the_timeline_shows_what_happened() -> None:
     figure = draw_timeline(events, "spare, seed 1")
     shown = words_in(figure)
     for words in ("Spare, seed 1", "steps completed", "work lost", "restart",
-                  "stacks S", "simulated time (", "The window marked above"):  # fmt: skip
+                  "simulated time (", "The window marked above"):  # fmt: skip
         assert words in shown
     window = busiest_window(events, activities_of(events))
     wiped_out_s = next(event.time_s for event in events if event.kind is EventKind.WIPE_OUT)

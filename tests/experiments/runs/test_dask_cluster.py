@@ -281,15 +281,15 @@ def test_what_is_no_scheduler_is_reported_in_one_line(
             line = str(refusal.value)
             assert line.startswith(f"scheduler {address}: ")
             assert "\n" not in line
-            assert "docs/many-machines.md" in line
+            assert "docs/sweeps.md" in line
     assert capfd.readouterr().err == ""
 
 
 def test_the_documented_certificates_let_in_only_who_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "many-machines.md").read_text(encoding="utf-8")
-    commands = page.partition("```sh\n")[2].partition("```")[0]
+    page = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    commands = "mkdir" + page.partition("```bash\nmkdir")[2].partition("```")[0]
     subprocess.run(["sh", "-ec", commands], cwd=tmp_path, check=True, timeout=60)
     keys = str(tmp_path / "cluster-keys")
     monkeypatch.setenv("DASK_CONFIG", keys)

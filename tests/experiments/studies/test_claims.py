@@ -102,7 +102,7 @@ def test_rows_are_counted_by_their_verdict() -> None:
     assert verdict(claim, rows) == "2 outside, 1 inside, 1 predicted (worst -50%)"
     assert verdict({**claim, "scheme": "ntp"}, rows) == NO_ROW
     assert verdict({"beside": "goodput; availability"}, rows) == NO_ROW
-    assert verdict({"beside": "runs.csv; docs/rules.md"}, rows) == ""
+    assert verdict({"beside": "runs.csv; docs/recovery.md"}, rows) == ""
     assert verdict({"beside": "walks.csv"}, rows) == NO_ROW
     assert verdict({"not_simulated": "unknown how"}, rows) == ""
 

@@ -18,7 +18,6 @@ from faultline.experiments.studies.mecefo.runs import (
     ThroughputCell,
     all_reduce_s,
     cells,
-    course_of,
     doubled_cost,
     hours_of,
     plateau_table,
@@ -107,20 +106,6 @@ def test_each_published_drop_is_tried_alone(
     assert found.times[alone, "bamboo", "7B high, mecefo's published"] == pytest.approx(5 / 4.18)
 
 
-def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
-    cell = ThroughputCell("mecefo", "7B", "higher")
-    course = course_of(cell, 1, 2.0)
-    record = run(scenario_of(cell).change({"job.time_limit_s": 7200.0}), 1)
-    trained_s = record["completed_steps"] * MODELS["7B"].step_s("mecefo")
-    assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
-    assert len(course.failures_h) > 3
-    courses = {
-        "mecefo": course,
-        "bamboo": course_of(ThroughputCell("bamboo", "7B", "higher"), 1, 2.0),
-    }
-    assert saved_bytes(study.draw_courses(courses)) > 10_000
-
-
 def test_a_drop_of_bamboo_is_what_a_count_of_events_gives() -> None:
     """Stalls by the events of the run, and the pace by the time with k of 32 nodes down.
 
@@ -170,4 +155,4 @@ def test_the_whole_reproduction_from_the_command_line(cli: Cli, tmp_path: Path) 
         if system == "bamboo" and setting.startswith("350M") and row["published"] is not None:
             assert 1 / 1.5 < row["simulated"] / row["published"] < 1.5, setting
     drawn = {path.stem for path in tmp_path.glob("*.png")}
-    assert drawn == {"drops", "courses"}
+    assert drawn == {"drops"}
