@@ -94,7 +94,7 @@ def test_a_map_names_the_soonest_scheme_of_each_cell_and_those_that_tie() -> Non
 
 def test_a_tie_is_drawn_in_the_colours_of_its_schemes_and_the_legend_has_them_all() -> None:
     with figure_style():
-        figure = draw_maps(map_table(pd.DataFrame(ROWS)))
+        figure = draw_maps(map_table(pd.DataFrame(ROWS)), "restarts")
     (panel,) = figure.axes
     pixels = np.asarray(panel.images[0].get_array())
     drawn = [[to_hex(pixel) for pixel in pixels[y]] for y in (0, 1)]
