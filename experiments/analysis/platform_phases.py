@@ -18,6 +18,7 @@ _PARTS = {
     "tensor_s": "  messages of tensor parallelism",
     "context_s": "  messages of context parallelism",
     "pipeline_s": "  messages between stages",
+    "gather_s": "  gathers of sharded weights",
     "bubble_s": "  waiting for other stages or ranks",
     "data_parallel_s": "  gradients and weights between groups",
     "optimizer_s": "  the optimizer",

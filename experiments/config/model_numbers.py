@@ -27,11 +27,21 @@ if TYPE_CHECKING:
     from faultline.platforms.spec_tables import Gpu
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
+    from faultline.strategies.interface.job_shape import Sharding
     from faultline.strategies.interface.split_backward import SplitBackward
 
 
 _PRECISION = Precision(gradient_bytes=2.0)
 """Gradients are reduced in 16 bits; the optimizer keeps its state in 32."""
+
+
+_MORE_SHARDING: Mapping[Sharding, str] = {
+    "none": 'model.sharding = "optimizer" or "full", ',
+    "optimizer": 'model.sharding = "full", ',
+    "hybrid": 'model.sharding = "full", ',
+    "full": "",
+}
+"""What a job that does not fit into memory may shard, by what it shards."""
 
 
 def numbers_of_model(
@@ -130,8 +140,18 @@ def split_of(table: ModelTable) -> SplitBackward | None:
     return SplitBackward(table.backward_share)
 
 
-def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
+def domain_gpus_of(platform: PlatformTable, model: ModelTable) -> int:
+    """Return the GPUs of a scale-up domain of a platform.
+
+    Raises UserError or PlatformError if the platform is invalid.
+    """
+    return _hardware(model, cluster_of(platform, model), platform.file).domain_gpus
+
+
+def parallel_job(table: ModelTable, groups: int, domain_gpus: int | None = None) -> ParallelJob:
     """Return the job of a scenario that names a model.
+
+    `domain_gpus` are the GPUs of a scale-up domain, which matter if weights are sharded.
 
     Raises WorkloadError if its parts do not fit together.
     """
@@ -148,7 +168,9 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
         compute_efficiency=table.compute_efficiency,
         recompute=table.recompute,
         attention=table.attention,
-        shard_optimizer=table.shard_optimizer,
+        sharding=table.sharding,
+        reshard_after_forward=table.reshard_after_forward,
+        domain_replicas=domain_gpus and domain_gpus // layout.gpus_per_replica,
         context=table.context,
         tensor_overlap=table.tensor_overlap,
         pipeline_overlap=table.pipeline_overlap,
@@ -167,7 +189,7 @@ class _Hardware(NamedTuple):
 
 
 def _numbers(table: ModelTable, groups: int, hardware: _Hardware) -> dict[tuple[str, str], float]:
-    job, gpu = parallel_job(table, groups), hardware.gpu
+    job, gpu = parallel_job(table, groups, hardware.domain_gpus), hardware.gpu
     if hardware.domain_gpus % table.tensor:
         size = f"{hardware.domain_gpus} GPU" + ("s" if hardware.domain_gpus > 1 else "")
         raise UserError(
@@ -179,7 +201,8 @@ def _numbers(table: ModelTable, groups: int, hardware: _Hardware) -> dict[tuple[
         raise UserError(
             f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '
             f"{gpu.name} has {gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
-            "or tensor-parallel ranks, smaller micro-batches, or recompute more"
+            f"or tensor-parallel ranks, {_MORE_SHARDING[table.sharding]}smaller micro-batches, or "
+            "recompute more"
         )
     state_bytes = _PRECISION.parameter_bytes + _PRECISION.optimizer_bytes
     return {
@@ -204,7 +227,9 @@ def memory_of(job: ParallelJob) -> GpuMemory:
         recompute=job.recompute,
         fused_attention=job.attention != "unfused",
         precision=_PRECISION,
-        shard_optimizer=job.shard_optimizer,
+        sharding=job.sharding,
+        shards=job.shards,
+        keeps_gathered=not job.reshard_after_forward,
         in_flight=sound.most_held if sound else None,
     )
 

@@ -6,13 +6,18 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from faultline.experiments.config.model_numbers import memory_of, parallel_job, split_of
+from faultline.experiments.config.model_numbers import (
+    domain_gpus_of,
+    memory_of,
+    parallel_job,
+    split_of,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import ModelTable
 from faultline.experiments.job.platform_files import gpu_of
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
-from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.job_shape import JobShape, Sharding, shards_weights
 from faultline.strategies.interface.scheme import Strategy
 from faultline.strategies.plugins.registry import build_strategy
 
@@ -34,17 +39,27 @@ def job_shape(scenario: Scenario) -> JobShape:
     The limits are stated, or follow from the platform's GPUs if a model is named. Otherwise there
     are none.
     """
-    gpu = gpu_of(scenario) if scenario.model.name != "stated" else None
-    return _shape_of(scenario.model, scenario.job.groups, None if gpu is None else gpu.memory_bytes)
+    is_named = scenario.model.name != "stated"
+    gpu = gpu_of(scenario) if is_named else None
+    memory_bytes = None if gpu is None else gpu.memory_bytes
+    domain_gpus = None
+    if is_named and shards_weights(scenario.model.sharding):
+        domain_gpus = domain_gpus_of(scenario.platform, scenario.model)
+    return _shape_of(scenario.model, scenario.job.groups, memory_bytes, domain_gpus)
 
 
 @lru_cache(maxsize=256)
-def _shape_of(table: ModelTable, groups: int, memory_bytes: float | None) -> JobShape:
+def _shape_of(
+    table: ModelTable, groups: int, memory_bytes: float | None, domain_gpus: int | None
+) -> JobShape:
     """Return the shape of jobs with a model and a number of groups: each run asks for it."""
     # An unnamed model contributes only its dimensions, even if they are inconsistent.
     model = KNOWN_MODELS.get(table.name, table)
-    # Without sharding, each replica has the whole state of the optimizer.
-    is_sharded = table.name != "stated" and table.shard_optimizer
+    # Without sharding, each replica has the whole state.
+    sharding: Sharding = "none" if table.name == "stated" else table.sharding
+    domain_groups = None
+    if sharding == "hybrid":
+        domain_groups = parallel_job(table, groups, domain_gpus).shards // table.context
     shape = JobShape(
         stages=table.pipeline,
         tensor=table.tensor,
@@ -59,19 +74,23 @@ def _shape_of(table: ModelTable, groups: int, memory_bytes: float | None) -> Job
         stages_that_fit=table.stages_that_fit,
         least_stages=table.least_stages or 1,
         least_tensor=table.least_tensor or 1,
-        optimizer_backup=table.optimizer_backup if is_sharded else None,
+        sharding=sharding,
+        optimizer_backup=None if sharding == "none" else table.optimizer_backup,
+        # A single domain has all shares only together.
+        domain_groups=None if domain_groups == groups else domain_groups,
         backward_share=table.backward_share,
         split=split_of(table),
     )
     if memory_bytes is None:
         return shape
-    job = parallel_job(table, groups)
+    job = parallel_job(table, groups, domain_gpus)
     whole = table.pipeline, table.tensor
 
     def fits(stages: int, tensor: int, held: int = 1, data: int = groups) -> bool:
         return _needed_bytes(job, stages, tensor, data * job.context, held) <= memory_bytes
 
-    few = (data for data in range(1, groups) if fits(*whole, data=data))
+    # With hybrid sharding a domain has all state, however many there are.
+    few = (data for data in range(domain_groups or 1, groups) if fits(*whole, data=data))
     shape = replace(shape, least_groups=next(few, groups))
 
     # Schemes do not interleave the pipelines that they change.

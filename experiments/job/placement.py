@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import domain_gpus_of, parallel_job
 from faultline.experiments.config.scenario import Scenario
+from faultline.strategies.interface.job_shape import shards_weights
 
 if TYPE_CHECKING:
     # Functions import these on first use: most runs need none of them.
@@ -36,7 +38,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
     names = platform.gpu_names
     held_bytes = state_bytes(scenario)
-    held_bytes -= shared_bytes(scenario) * (1.0 - 1.0 / replicas_of(scenario))
+    held_bytes -= shared_bytes(scenario) * (1.0 - 1.0 / shards_of(scenario))
     return Traffic(
         [
             names[group * hosts_per_group : (group + 1) * hosts_per_group]
@@ -64,14 +66,20 @@ def state_bytes(scenario: Scenario) -> float:
 def shared_bytes(scenario: Scenario) -> float:
     """Return the part of `state_bytes` that is sharded over replicas, in bytes."""
     table = scenario.model
-    if table.name == "stated" or not table.shard_optimizer:
+    if table.name == "stated" or table.sharding == "none":
         return 0.0
+    if shards_weights(table.sharding):
+        return state_bytes(scenario)
     return max(0.0, state_bytes(scenario) - scenario.job.parameter_bytes)
 
 
-def replicas_of(scenario: Scenario) -> int:
-    """Return the number of replicas of a job, over which it may shard state."""
-    return scenario.job.groups * scenario.model.context
+def shards_of(scenario: Scenario) -> int:
+    """Return the number of replicas over which a job may shard state."""
+    table, groups = scenario.model, scenario.job.groups
+    if table.name != "stated" and table.sharding == "hybrid":
+        domain_gpus = domain_gpus_of(scenario.platform, table)
+        return parallel_job(table, groups, domain_gpus).shards
+    return groups * table.context
 
 
 def _check_measurable(

@@ -12,7 +12,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
-from faultline.experiments.job.placement import replicas_of, shared_bytes, state_bytes
+from faultline.experiments.job.placement import shards_of, shared_bytes, state_bytes
 from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
@@ -234,7 +234,7 @@ def protected_job(scenario: Scenario, compute_s: float) -> ProtectedJob:
         state_bytes(scenario) / layout.gpus_per_group,
         compute_s,
         shared_bytes(scenario) / layout.gpus_per_group,
-        replicas_of(scenario),
+        shards_of(scenario),
         layout.gpus_per_host // of_node,
     )
 

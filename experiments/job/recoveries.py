@@ -81,7 +81,10 @@ def explained_recoveries(
         if strategy.tracks_components:
             strategy.on_hit(hit)
         verdict = strategy.on_failures([broken])
-        loses_state = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
+        shape = strategy.shape
+        loses_state = loses_a_share(
+            range(groups), [broken], shape.optimizer_backup, shape.domain_groups
+        )
         if loses_state or not isinstance(verdict, Continue):
             yield _restart(resolved, _FAILS)
             continue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import parallel_job
+from faultline.experiments.config.model_numbers import domain_gpus_of, parallel_job
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.placement import traffic_of
 from faultline.experiments.job.platform_files import (
@@ -24,6 +24,7 @@ from faultline.experiments.job.platform_files import (
 from faultline.simulator.job.durations import StepTime, StepTimes
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.timing.cache_folder import platform_in_cache
+from faultline.strategies.interface.job_shape import shards_weights
 from faultline.strategies.theory.prediction import largest_of_normals
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ def compute_beside_plane_s(scenario: Scenario) -> float:
             f"{scenario.platform.file}: an edited rail plane cannot time the steps of a model; "
             "generate one (faultline platform generate, with --set), or state times.compute_s"
         )
+    if shards_weights(table.sharding):
+        raise UserError(
+            f'model.sharding = "{table.sharding}": a rail plane cannot gather weights while it '
+            'computes; use "optimizer" or "none", or a platform of servers'
+        )
     if table.gradient_overlap:
         raise UserError(
             f"model.gradient_overlap = {table.gradient_overlap:g}: a rail plane cannot overlap its "
@@ -86,7 +92,7 @@ def compute_beside_plane_s(scenario: Scenario) -> float:
     path = platform_in_cache(xml_text(servers_of(spec, _GROUPS_BESIDE, domains)).encode())
     step = step_time(path, PlacedStep.in_order(job.pattern(), platform_at(path).gpu_names))
     optimizer_s = step.optimizer_s
-    if table.shard_optimizer:
+    if table.sharding == "optimizer":
         optimizer_s *= min(1.0, _GROUPS_BESIDE / scenario.job.groups)
     return step.passes_s + optimizer_s
 
@@ -95,7 +101,10 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     """Return the step of a scenario that names a model, on the GPUs of its platform in order."""
     from faultline.simulator.pattern.placed_step import PlacedStep
 
-    job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpus
+    gpus, domain_gpus = platform_at(path).gpus, None
+    if shards_weights(scenario.model.sharding):
+        domain_gpus = domain_gpus_of(scenario.platform, scenario.model)
+    job = parallel_job(scenario.model, scenario.job.groups, domain_gpus)
     if len(gpus) < job.layout.gpus:
         raise UserError(
             f"{path}: has {len(gpus):,} GPUs, the job needs {job.layout.gpus:,}; lower job.groups, "

@@ -90,11 +90,14 @@ class StepTime:
     optimizer_s: float
     activities: int  # Computations and messages that were simulated.
     is_even: bool = True  # Whether the platform treats all replicas alike.
+    # Weights that passes gather from other replicas, and gradients, if these do not hide.
+    gather_s: float = 0.0
 
     @property
     def passes_s(self) -> float:
         """Forward and backward passes."""
-        return self.compute_s + self.tensor_s + self.context_s + self.pipeline_s + self.bubble_s
+        messages_s = self.tensor_s + self.context_s + self.pipeline_s + self.gather_s
+        return self.compute_s + messages_s + self.bubble_s
 
     @property
     def sync_s(self) -> float:

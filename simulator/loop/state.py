@@ -79,7 +79,9 @@ class TrainingState:
         self.restarts_since_save = 0
         self.disturbed = False
         self.due_step, self.due_s = 0.0, 0.0
-        self.optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
+        self.optimizer = SharedOptimizer(
+            strategy.shape.optimizer_backup, work.groups, strategy.shape.domain_groups
+        )
         self.memory = Memory(job.saving, job.hardware.layout, self.optimizer)
         self.memory.checkpoint.reset(self.loaded)
         self.hits = HitList(strategy, job.hardware, rules)

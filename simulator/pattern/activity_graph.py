@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.ordered_passes import OrderedPasses
-from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern
+from faultline.simulator.pattern.step_pattern import PassWork, RingEdge, StepPattern
 from faultline.strategies.interface.pipeline_schedule import Pass, stage_passes
 
 Kind = Literal[
-    "compute", "tensor", "context", "pipeline", "hidden send", "gradient", "optimizer", "meeting"
+    "compute",
+    "tensor",
+    "context",
+    "pipeline",
+    "hidden send",
+    "unit",
+    "gradient",
+    "optimizer",
+    "meeting",
 ]
 
 
@@ -106,12 +114,19 @@ class Fold:
         If rings close, this includes messages from replicas that are not simulated: such a message
         leaves when the replica that represents its sender sends.
         """
+        return self._simulated(pattern.edges(stage))
+
+    def _simulated(self, edges: Iterable[RingEdge]) -> list[RingEdge]:
         simulated = set(self.replicas)
         return [
             edge
-            for edge in pattern.edges(stage)
+            for edge in edges
             if edge.sender in simulated or (self.closes and edge.receiver in simulated)
         ]
+
+    def unit_edges(self, pattern: StepPattern, stage: int) -> list[RingEdge]:
+        """Return the messages of units of sharded weights that are simulated; see `edges`."""
+        return self._simulated(pattern.unit_edges(stage))
 
     def next_context(self, rank: Rank, pattern: StepPattern) -> Rank:
         """Return the receiver of a rank's keys and values."""
@@ -152,18 +167,10 @@ class _Replica:
         self, pattern: StepPattern, fold: Fold, replica: int, graph: ActivityGraph
     ) -> None:
         self._pattern, self._fold = pattern, fold
-        simulated = set(fold.replicas)
-        # Messages that it sends, and messages to it from replicas that are not simulated.
-        self._edges = [
-            [
-                edge
-                for edge in fold.edges(pattern, stage)
-                if edge.sender == replica
-                or (edge.receiver == replica and edge.sender not in simulated)
-            ]
-            for stage in range(pattern.pipeline)
-        ]
         self._replica, self._graph = replica, graph
+        stages = range(pattern.pipeline)
+        self._edges = [self._own(fold.edges(pattern, stage)) for stage in stages]
+        self._unit_edges = [self._own(fold.unit_edges(pattern, stage)) for stage in stages]
         self._arrived: dict[tuple[Pass, int], tuple[int, ...]] = {}
         self._free: dict[tuple[int, int], tuple[int, ...]] = {}
         self._gathered: dict[Rank, tuple[int, ...]] = {}
@@ -171,6 +178,15 @@ class _Replica:
         if pattern.orders:
             self._ordered = OrderedPasses(pattern.orders, pattern.staggered)
         self._done: dict[tuple[Pass, int], tuple[int, ...]] = {}
+
+    def _own(self, edges: Iterable[RingEdge]) -> list[RingEdge]:
+        """Return messages that it sends, and those to it from replicas that are not simulated."""
+        own, simulated = self._replica, set(self._fold.replicas)
+        return [
+            edge
+            for edge in edges
+            if edge.sender == own or (edge.receiver == own and edge.sender not in simulated)
+        ]
 
     def write(self) -> None:
         """Write all passes, each once its input is known."""
@@ -214,9 +230,8 @@ class _Replica:
     def _write(self, stage: int, pass_: Pass) -> None:
         pattern, graph, fold = self._pattern, self._graph, self._fold
         part, forward = pattern.parts[pass_.part], pass_.forward
-        flop, tensor, context, tensor_hops, context_hops = (
-            part.forward if forward else part.backward
-        )
+        work = part.forward if forward else part.backward
+        flop, tensor, context, tensor_hops, context_hops = work[:5]
         needed = self._ordered.input_of(pass_) if self._ordered else None
         if self._ordered and not forward:
             flop *= self._ordered.share_of_backward(pass_)
@@ -228,7 +243,10 @@ class _Replica:
             waits_for = (*free, *self._arrived.pop((pass_, rank.position), ()))
             if needed is not None and needed.part != stage and needed.forward != forward:
                 waits_for += self._done[needed, rank.position]
-            done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
+            if work.units:
+                done[rank] = self._write_units(rank, work, waits_for)
+            else:
+                done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
             done[rank] += self._hide(rank, pass_, waits_for)
         if tensor > 0.0:
             ring = tuple((rank, fold.next_position(rank, pattern), 1.0) for rank in ranks)
@@ -250,6 +268,56 @@ class _Replica:
             if forward and part.beside_flop:
                 free = (graph.add(Activity("compute", rank, None, part.beside_flop), free),)
             self._free[self._node(stage), rank.position] = free
+
+    def _write_units(
+        self, rank: Rank, work: PassWork, waits_for: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Write the computation of a pass between messages of its sharded weights.
+
+        While a unit is computed, the weights of the next one are gathered, and the gradients of the
+        one before are reduced. With n equal units that take c to compute and g to gather, this
+        lasts ``g + (n - 1) max(c, g) + c``: so one unit is gathered before, all but the last are
+        computed while all but the first are gathered, then the last is computed. Messages that do
+        not hide are sent before or after the computation. The gradients of the last unit delay no
+        computation. Returns the activities that the next pass waits for.
+        """
+        graph, overlap = self._graph, self._pattern.unit_overlap
+        one = 1.0 / max(1.0, work.units)
+        rest = 1.0 - one
+        links: Ring = tuple(
+            (rank._replace(replica=sender), rank._replace(replica=receiver), share)
+            for sender, receiver, share in self._unit_edges[rank.stage]
+        )
+
+        def compute(share: float, before: tuple[int, ...]) -> tuple[int, ...]:
+            if share < 1e-9:
+                return before
+            return (graph.add(Activity("compute", rank, None, share * work.flop), before),)
+
+        def send(kind: Kind, size: float, before: tuple[int, ...]) -> tuple[int, ...]:
+            if size <= 0.0:
+                return ()
+            return tuple(
+                graph.add(Activity(kind, sender, receiver, size * share), before)
+                for sender, receiver, share in links
+            )
+
+        def wait(size: float, hops: float, before: tuple[int, ...]) -> tuple[int, ...]:
+            sent = send("unit", size, before)
+            return pay_latencies(graph, "unit", links, hops, sent) if sent else before
+
+        size, hops = work.gather_bytes, work.gather_hops
+        shown = one + (1.0 - overlap) * rest
+        ready = wait(shown * size, shown * hops, waits_for)
+        ahead = wait((1.0 - shown) * size, (1.0 - shown) * hops, ready)
+        if not work.reduce_bytes:
+            return compute(one, (*compute(rest, ready), *ahead))
+        begun = compute(one, ready) if rest else ready
+        done = compute(one, (*compute(rest - one, begun), *ahead))
+        send("gradient", overlap * rest * work.reduce_bytes, begun)
+        send("gradient", one * work.reduce_bytes, done)
+        late = (1.0 - overlap) * rest
+        return wait(late * work.reduce_bytes, late * work.reduce_hops, done)
 
     def _node(self, stage: int) -> int:
         """Return the stage whose GPUs compute a stage."""

@@ -26,6 +26,31 @@ class RingEdge(NamedTuple):
     share: float
 
 
+def edges_within(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
+    """Return the messages of a ring in each domain, given the domain of each member."""
+    blocks = _blocks(domains).values()
+    return tuple(
+        RingEdge(member, block[(place + 1) % len(block)], 1.0)
+        for block in blocks
+        if len(block) > 1
+        for place, member in enumerate(block)
+    )
+
+
+def edges_across(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
+    """Return the messages of `ring_edges` that leave a domain."""
+    edges = ring_edges(domains)
+    return tuple(edge for edge in edges if domains[edge.sender] != domains[edge.receiver])
+
+
+def _blocks(domains: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    """Return the members of each domain."""
+    members: dict[Hashable, list[int]] = {}
+    for member, domain in enumerate(domains):
+        members.setdefault(domain, []).append(member)
+    return members
+
+
 def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
     """Return the messages of a collective's members, given the domain of each.
 
@@ -37,9 +62,7 @@ def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
     With n members in each domain, an adapter carries 1/n of the bytes. So a domain sends the same
     bytes as a single GPU in a ring of GPUs.
     """
-    members: dict[Hashable, list[int]] = {}
-    for member, domain in enumerate(domains):
-        members.setdefault(domain, []).append(member)
+    members = _blocks(domains)
     if len(domains) < 2:
         return ()
     blocks, apart = list(members.values()), len(members) > 1
@@ -67,6 +90,14 @@ class PassWork(NamedTuple):
     # Number of latencies to the next rank that these rings take, one after the other.
     tensor_hops: float = 0.0
     context_hops: float = 0.0
+    # If replicas share weights: the units that are gathered one after the other, the bytes that a
+    # rank sends in the rings that gather their weights and reduce their gradients to shards, and
+    # the latencies of these.
+    units: float = 0.0
+    gather_bytes: float = 0.0
+    gather_hops: float = 0.0
+    reduce_bytes: float = 0.0
+    reduce_hops: float = 0.0
 
     def then(self, other: PassWork) -> PassWork:
         """Return the work of both passes, one after the other."""
@@ -75,6 +106,18 @@ class PassWork(NamedTuple):
     def scaled(self, factor: float) -> PassWork:
         """Return a multiple of the work."""
         return PassWork(*(amount * factor for amount in self))
+
+    def with_units(
+        self, units: float, gather: tuple[float, float], reduce: tuple[float, float]
+    ) -> PassWork:
+        """Return the pass with units of sharded weights, given bytes and latencies of messages."""
+        gathered = self._replace(units=units, gather_bytes=gather[0], gather_hops=gather[1])
+        return gathered._replace(reduce_bytes=reduce[0], reduce_hops=reduce[1])
+
+    def on_fewer(self, share: float) -> PassWork:
+        """Return the pass if a rank sends only a share of the bytes between replicas."""
+        gather, reduce = share * self.gather_bytes, share * self.reduce_bytes
+        return self._replace(gather_bytes=gather, reduce_bytes=reduce)
 
     def slower(self, factor: float) -> PassWork:
         """Return work that takes `factor` times as long to compute."""
@@ -105,6 +148,11 @@ class PartWork:
         """Return a multiple of the work."""
         passes = (self.forward.scaled(factor), self.backward.scaled(factor))
         return PartWork(*passes, self.beside_flop * factor)
+
+    def on_fewer(self, share: float) -> PartWork:
+        """Return the part if a rank sends only a share of the bytes between replicas."""
+        passes = (self.forward.on_fewer(share), self.backward.on_fewer(share))
+        return PartWork(*passes, self.beside_flop)
 
     def slower(self, factor: float) -> PartWork:
         """Return work that takes `factor` times as long to compute."""
@@ -185,6 +233,12 @@ class StepPattern:
         As in `strategies.step_shares.Pipeline`; each stage then has one part.
     split : SplitBackward or None
         How pipelines without orders of their own split their backward pass; None for 1F1B.
+    unit_overlap : float
+        Share of a unit's messages between replicas that hides behind the units before or after it.
+    shards_in_domains : bool
+        Whether only replicas of the same scale-up domain share weights.
+    unit_rings : tuple of tuple of RingEdge
+        As `rings`, of units of sharded weights.
     """
 
     data: int
@@ -206,6 +260,9 @@ class StepPattern:
     orders: tuple[str, ...] = ()
     staggered: bool = False
     split: SplitBackward | None = None
+    unit_overlap: float = 0.0
+    shards_in_domains: bool = False
+    unit_rings: tuple[tuple[RingEdge, ...], ...] = ()
 
     def scheduled(self) -> StepPattern:
         """Return the step with the orders of its schedule, unless it has orders already.
@@ -232,10 +289,20 @@ class StepPattern:
         """Return the messages between replicas of a stage."""
         return self.rings[stage] if self.rings else ring_edges(range(self.data))
 
+    def unit_edges(self, stage: int) -> tuple[RingEdge, ...]:
+        """Return the messages between replicas of a stage that share weights."""
+        return self.unit_rings[stage] if self.unit_rings else self.edges(stage)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether replicas share weights, which each pass gathers."""
+        return any(part.forward.gather_bytes > 0.0 for part in self.parts)
+
     @property
     def hides(self) -> bool:
-        """Whether gradients or weights hide behind the passes."""
-        return any(self.hidden_gradient_bytes) or any(self.hidden_weight_bytes)
+        """Whether replicas exchange gradients or weights during the passes."""
+        hidden = any(self.hidden_gradient_bytes) or any(self.hidden_weight_bytes)
+        return hidden or self.has_units
 
     @property
     def virtual_stages(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, pay_latencies
-from faultline.simulator.pattern.step_pattern import resharding, ring_edges
+from faultline.simulator.pattern.step_pattern import resharding
 from faultline.simulator.pattern.teams import Team, Teams
 
 
@@ -61,7 +61,8 @@ def _reduce(
     for position in [each for each in positions if each < lowest]:
         # A node that has the weights in several pipelines adds their gradients locally.
         ranks = list(dict.fromkeys(teams.rank(*member, position) for member in ring))
-        edges = ring_edges(list(map(teams.domain_of, ranks)))
+        domains = list(map(teams.domain_of, ranks))
+        edges = teams.edges_of(domains)
         each_sends = size * teams.pattern.tensor / lowest
         links = tuple((ranks[sender], ranks[to], share) for sender, to, share in edges)
         messages = tuple(
@@ -69,7 +70,8 @@ def _reduce(
             for sender, receiver, share in links
         )
         # Gradients are reduced and distributed in 2 (n - 1) hops, from member to member.
-        hops = 2.0 * (len(ranks) - 1)
+        members = len({*domains}) if teams.pattern.shards_in_domains else len(ranks)
+        hops = 2.0 * (members - 1)
         reduced = pay_latencies(graph, "gradient", links, hops, messages) if links else ()
         for rank in ranks:
             arrived[rank] = reduced

@@ -16,13 +16,14 @@ from operator import add
 from typing import NamedTuple
 
 from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.changed_parts import at_degree, of_share
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.pattern.step_pattern import (
     Held,
-    PartWork,
-    PassWork,
     RingEdge,
     StepPattern,
+    edges_across,
+    edges_within,
     resharding,
     ring_edges,
 )
@@ -69,6 +70,10 @@ class Team:
     def hides(self) -> bool:
         """Whether gradients or weights hide behind its passes."""
         return self.pattern.hides
+
+
+EdgesOf = Callable[[Sequence[Hashable]], tuple[RingEdge, ...]]
+"""Returns messages between members, given the domain of each."""
 
 
 class _Edges(NamedTuple):
@@ -123,7 +128,7 @@ class Teams:
             self.ring_share = (self.replicas - 1) / self.replicas / whole
         self.degrees = {changed.get(group, usual).tensor for group in working}
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
-        self._rings: dict[int, _Edges] = {}
+        self._rings: dict[tuple[int, EdgesOf], _Edges] = {}
         self.teams = tuple(self._ringed(*one) for one in enumerate(self.teams))
 
     def kinds(self, classes: Mapping[int, object]) -> tuple[list[Team], list[Team]]:
@@ -198,7 +203,8 @@ class Teams:
     def touched(self, team: Team) -> set[int]:
         """Return the groups whose GPUs a team computes on, or sends to during its passes."""
         context = team.pattern.context
-        sent_to = {edge.receiver for edges in team.pattern.rings for edge in edges}
+        rings = (*team.pattern.rings, *team.pattern.unit_rings)
+        sent_to = {edge.receiver for edges in rings for edge in edges}
         others = (team.beside[replica - context][0] for replica in sent_to if replica >= context)
         nodes = [*team.nodes, *(node for number in others for node in self.teams[number].nodes)]
         return {group for group, _ in nodes}
@@ -237,11 +243,13 @@ class Teams:
             StageShare(group, stage) for stage in range(whole.pipeline)
         )
         counts = [stage.layers for stage in stages if stage.layers is not None]
-        parts = _at_degree(whole.cut_into(counts) if counts else whole.parts, whole, changed)
+        parts = at_degree(whole.cut_into(counts) if counts else whole.parts, whole, changed)
         parts = [
-            _of_share(part, stages[number % len(stages)], parts, number - number % len(stages))
+            of_share(part, stages[number % len(stages)], parts, number - number % len(stages))
             for number, part in enumerate(parts)
         ]
+        if not whole.shards_in_domains:
+            parts = [part.on_fewer(self.ring_share) for part in parts]
         if changed.orders:
             # Given orders do not interleave, so a stage's parts become one.
             parts = [reduce(add, parts[stage :: len(stages)]) for stage in range(len(stages))]
@@ -285,6 +293,8 @@ class Teams:
                 orders=changed.orders,
                 staggered=changed.staggered,
                 split=whole.split,
+                unit_overlap=whole.unit_overlap,
+                shards_in_domains=whole.shards_in_domains,
             ).scheduled(),
             nodes,
             holds,
@@ -297,39 +307,56 @@ class Teams:
         context = self.pattern.context
         own = range(number * context, (number + 1) * context)
         names = {replica: place for place, replica in enumerate(own)}
-        rings = []
-        for stage in range(team.pattern.pipeline):
-            sent, received = self._edges(team.holds.index(stage))
-            edges = [edge for replica in own for edge in sent[replica]]
-            edges += [
-                edge for replica in own for edge in received[replica] if edge.sender not in own
-            ]
-            for edge in edges:
-                for replica in edge[:2]:
-                    names.setdefault(replica, len(names))
-            rings.append(
-                tuple(RingEdge(names[sender], names[to], share) for sender, to, share in edges)
+
+        def rings(edges_of: EdgesOf) -> tuple[tuple[RingEdge, ...], ...]:
+            return tuple(
+                self._around(own, team.holds.index(stage), edges_of, names)
+                for stage in range(team.pattern.pipeline)
             )
+
+        of_units = rings(edges_within) if self.pattern.shards_in_domains else ()
+        of_gradients = rings(self.edges_of)
+        pattern = replace(team.pattern, rings=of_gradients, unit_rings=of_units, data=len(names))
         return replace(
             team,
-            pattern=replace(team.pattern, data=len(names), rings=tuple(rings)),
+            pattern=pattern,
             beside=tuple(divmod(replica, context) for replica in names if replica not in own),
         )
 
-    def _edges(self, unit: int) -> _Edges:
+    @property
+    def edges_of(self) -> EdgesOf:
+        """The messages of gradients: those between domains if each has summed up its own."""
+        return edges_across if self.pattern.shards_in_domains else ring_edges
+
+    def _around(
+        self, own: range, unit: int, edges_of: EdgesOf, names: dict[int, int]
+    ) -> tuple[RingEdge, ...]:
+        """Return the messages of a unit's rings from and to some replicas, by their `names`.
+
+        Replicas without a name get one.
+        """
+        sent, received = self._edges(unit, edges_of)
+        edges = [edge for replica in own for edge in sent[replica]]
+        edges += [edge for replica in own for edge in received[replica] if edge.sender not in own]
+        for edge in edges:
+            for replica in edge[:2]:
+                names.setdefault(replica, len(names))
+        return tuple(RingEdge(names[sender], names[to], share) for sender, to, share in edges)
+
+    def _edges(self, unit: int, edges_of: EdgesOf) -> _Edges:
         """Return the ring of a unit, by sender and by receiver."""
-        known = self._rings.get(unit)
+        known = self._rings.get((unit, edges_of))
         if known is None:
             ranks = [self.rank(*member, 0) for member in self.ring(unit)]
             domains = [self.domain_of(rank) for rank in ranks]
             known = _Edges([[] for _ in ranks], [[] for _ in ranks])
-            for edge in ring_edges(domains):
+            for edge in edges_of(domains):
                 known.sent[edge.sender].append(edge)
                 known.received[edge.receiver].append(edge)
             # The order is the same for all teams, so that teams alike have equal patterns.
             for edges in known.received:
                 edges.sort(key=lambda edge: domains[edge.sender] != domains[edge.receiver])
-            self._rings[unit] = known
+            self._rings[unit, edges_of] = known
         return known
 
     def _resharded(
@@ -358,41 +385,3 @@ class Teams:
         stages = len(run_of)
         each = counts or cut.counts
         return tuple(run_of[part % stages] for part, count in enumerate(each) for _ in range(count))
-
-
-def _at_degree(
-    parts: Sequence[PartWork], whole: StepPattern, changed: Pipeline
-) -> Sequence[PartWork]:
-    """Return the work of a rank on parts at a lower tensor-parallel degree.
-
-    A rank has a larger share of the work; rings of t ranks send (t - 1)/t of the bytes.
-    """
-    if changed.tensor == whole.tensor:
-        return parts
-    more = whole.tensor / changed.tensor
-    ring = (1.0 - 1.0 / changed.tensor) / (1.0 - 1.0 / whole.tensor)
-    hops = (changed.tensor - 1) / (whole.tensor - 1)
-
-    def at_degree(work: PassWork) -> PassWork:
-        return work.scaled(more)._replace(
-            tensor_bytes=ring * work.tensor_bytes,
-            tensor_hops=hops * work.tensor_hops,
-            context_hops=work.context_hops,
-        )
-
-    return [
-        PartWork(at_degree(part.forward), at_degree(part.backward), more * part.beside_flop)
-        for part in parts
-    ]
-
-
-def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
-    """Return the work of a part on its node; the parts of its round of stages begin at `first`."""
-    forward, backward = part.forward, part.backward
-    beside_flop = 0.0 if share.shadows is None else parts[first + share.shadows].forward.flop
-    if share.skips_attention:
-        # One of each layer's two rings is that of attention. Only attention sends keys and values.
-        backward = PassWork(
-            backward.flop, backward.tensor_bytes / 2, tensor_hops=backward.tensor_hops / 2
-        )
-    return PartWork(forward.slower(share.forward), backward.slower(share.backward), beside_flop)

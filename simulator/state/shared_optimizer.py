@@ -1,8 +1,9 @@
-"""The optimizer's state if it is sharded over groups: missing shares, and lost ones."""
+"""State that is sharded over groups, such as the optimizer's: missing shares, and lost ones."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 
 from faultline.simulator.failures.failure import Failure
@@ -10,14 +11,16 @@ from faultline.strategies.interface.job_shape import OptimizerBackup, loses_a_sh
 
 
 class SharedOptimizer:
-    """Tracks the shares of the optimizer's state that groups hold.
+    """Tracks the shares of the optimizer's state, or of all state, that groups hold.
 
     `backup` names the group that holds a copy of a group's share. If it is None, each group has the
-    whole state.
+    whole state. If `domain_groups` is given, each set of so many neighbours has all shares.
     """
 
-    def __init__(self, backup: OptimizerBackup | None, groups: int) -> None:
-        self._backup = backup
+    def __init__(
+        self, backup: OptimizerBackup | None, groups: int, domain_groups: int | None = None
+    ) -> None:
+        self._loses = partial(loses_a_share, backup=backup, domain_groups=domain_groups)
         self.is_shared = backup is not None
         self._members: Sequence[int] = range(groups)
         self._lacking: set[int] = set()  # Groups whose share has not been restored.
@@ -29,7 +32,7 @@ class SharedOptimizer:
     def is_whole(self) -> bool:
         """Whether some group holds each share."""
         lacking = sorted(self._lacking.intersection(self._members))
-        return not (self._is_lost or loses_a_share(self._members, lacking, self._backup))
+        return not (self._is_lost or self._loses(self._members, lacking))
 
     def lose(self, members: Sequence[int], missing: Mapping[int, Failure]) -> bool:
         """Return whether a share is permanently lost, now that some groups are missing.
@@ -42,9 +45,9 @@ class SharedOptimizer:
         (members_then, missing_then), self._last_loss = self._last_loss, (members, groups)
         # These groups were lost before the last recovery had restored the shares lost earlier.
         too_early = [group for group, failure in missing.items() if failure.time_s <= restored_s]
-        lost = loses_a_share(members, groups, self._backup)
+        lost = self._loses(members, groups)
         if too_early:
-            lost |= loses_a_share(members_then, (*missing_then, *too_early), self._backup)
+            lost |= self._loses(members_then, (*missing_then, *too_early))
         self._is_lost |= lost
         return lost
 

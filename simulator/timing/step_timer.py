@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -119,6 +119,7 @@ class StepTimer:
             optimizer_s,
             len(runner) + sum(team_passes.activities for team_passes in passes),
             cluster.treats_pairs_alike,
+            parts["unit"],
         )
 
     def look_up(self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None) -> None:
@@ -309,6 +310,7 @@ def _parts(begun_s: float, runner: GraphRunner) -> dict[str, float]:
     """Return the seconds of the passes by kind; the rest is the bubble."""
     kinds = ("compute", "tensor", "context", "pipeline")
     parts = {kind: _total_s(runner.spans, kind) for kind in kinds}
+    parts["unit"] = _alone_s(runner.spans, "unit", kinds)
     duration_s = runner.passed_s - begun_s
     bubble_s = duration_s - sum(parts.values())
     # A smaller difference is due to rounding.
@@ -320,6 +322,23 @@ def _parts(begun_s: float, runner: GraphRunner) -> dict[str, float]:
 
 def _total_s(spans: Iterable[Span], kind: str) -> float:
     return sum(span.ended_s - span.begun_s for span in spans if span.kind == kind)
+
+
+def _alone_s(spans: Sequence[Span], kind: str, others: Collection[str]) -> float:
+    """Return the time in which spans of a kind run, and none of the others."""
+    changes = [
+        change
+        for span in spans
+        if span.kind == kind or span.kind in others
+        for change in ((span.begun_s, span.kind == kind, 1), (span.ended_s, span.kind == kind, -1))
+    ]
+    alone_s, before_s, running = 0.0, 0.0, [0, 0]
+    for time_s, of_kind, change in sorted(changes):
+        if running[True] and not running[False]:
+            alone_s += time_s - before_s
+        before_s = time_s
+        running[of_kind] += change
+    return alone_s
 
 
 def _extrapolated(

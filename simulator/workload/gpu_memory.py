@@ -4,7 +4,8 @@ References
 ----------
 Korthikanti et al. 2022, Reducing activation recomputation in large transformer models, arXiv
 2205.05198, equations 1 to 6 and section 4.2.3 (pipelines). Rajbhandari et al. 2020, ZeRO, SC20,
-section 3.1 (16 bytes per parameter with Adam in mixed precision).
+section 3.1 (16 bytes per parameter with Adam in mixed precision). Zhao et al. 2023, PyTorch FSDP,
+arXiv 2304.11277, section 3: a unit's weights are gathered while the one before is computed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Literal
 
 from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.transformer import Transformer
+from faultline.strategies.interface.job_shape import Sharding, shards_weights
 
 Recompute = Literal["none", "selective", "full"]
 """Activations that the backward pass recomputes: none, the scores of attention, every layer."""
@@ -103,15 +105,21 @@ def gpu_memory(
     recompute: Recompute = "selective",
     fused_attention: bool = False,
     precision: Precision | None = None,
-    shard_optimizer: bool = False,
+    sharding: Sharding = "none",
+    shards: int | None = None,
+    keeps_gathered: bool = False,
     in_flight: float | None = None,
 ) -> GpuMemory:
     """Return the memory use of a replica's fullest GPU.
 
     The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches; interleaved
-    stages hold ``(1 + (p - 1)/(p v))`` times that (Korthikanti et al. 2022, section 4.2.3). With
-    `shard_optimizer` replicas share the optimizer state among them (ZeRO stage 1). If `in_flight`
-    is given, a stage holds the activations of that number of micro-batches.
+    stages hold ``(1 + (p - 1)/(p v))`` times that (Korthikanti et al. 2022, section 4.2.3). If
+    `in_flight` is given, a stage holds the activations of that number of micro-batches.
+
+    Replicas share the state of `sharding` among them, or sets of `shards` replicas do. If that
+    includes weights and gradients (ZeRO stage 3), a GPU holds besides its shard the gathered
+    weights of two units, of which it computes one, and the gradients of one. A unit is a layer or
+    an embedding table. With `keeps_gathered` it holds all weights.
 
     Raises
     ------
@@ -131,9 +139,17 @@ def gpu_memory(
         recompute=recompute,
         fused_attention=fused_attention,
     )
+    shards = layout.data if shards is None else shards
+    weights = gradients = parameters
+    if shards_weights(sharding) and shards > 1:
+        tables = model.input_embedding_parameters, model.output_parameters
+        unit = max(model.layer_parameters, *tables) / layout.tensor
+        gathered = parameters if keeps_gathered else min(2 * unit, parameters)
+        weights = parameters / shards + gathered
+        gradients = parameters / shards + min(unit, parameters)
     return GpuMemory(
-        parameters=precision.parameter_bytes * parameters,
-        gradients=precision.gradient_bytes * parameters,
-        optimizer=precision.optimizer_bytes * parameters / (layout.data if shard_optimizer else 1),
+        parameters=precision.parameter_bytes * weights,
+        gradients=precision.gradient_bytes * gradients,
+        optimizer=precision.optimizer_bytes * parameters / (1 if sharding == "none" else shards),
         activations=in_flight * max(stage_layers(model.layers, layout)) * layer_bytes,
     )

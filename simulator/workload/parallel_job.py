@@ -26,7 +26,9 @@ from faultline.simulator.pattern.step_pattern import (
 from faultline.simulator.workload.gpu_memory import Recompute
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.sharding import check_sharding, unit_messages
 from faultline.simulator.workload.transformer import Transformer, WorkloadError
+from faultline.strategies.interface.job_shape import Sharding, shards_weights
 from faultline.strategies.interface.split_backward import SplitBackward
 
 _BYTES = 2.0
@@ -69,15 +71,21 @@ class ParallelJob:
     sequence_parallel: bool = True
     # Attention kernel. A fused one (FlashAttention) keeps scores on the chip and skips masked ones.
     attention: AttentionKernel = "flash-2"
-    # Whether replicas share the optimizer's state (ZeRO stage 1): gradients of 32 bits are
-    # reduce-scattered and weights of 16 bits gathered; otherwise gradients of 16 bits are
-    # all-reduced.
-    shard_optimizer: bool = True
+    # State that replicas share. If any, gradients of `gradient_bytes` are reduce-scattered and
+    # weights of 16 bits gathered, once per step, or with sharded weights in each micro-batch, layer
+    # by layer. Otherwise gradients of 16 bits are all-reduced.
+    sharding: Sharding = "optimizer"
+    gradient_bytes: float = 4.0
+    # Whether sharded weights are gathered again for the backward pass.
+    reshard_after_forward: bool = True
+    # Replicas of which the GPUs of a stage share a scale-up domain; None if unknown.
+    domain_replicas: int | None = None
     # Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
     # counts them as replicas.
     context: int = 1
     # Shares of messages that hide behind compute: of tensor parallelism, between stages, and of
-    # gradients and weights between replicas.
+    # gradients and weights between replicas. Sharded weights of the first layer, and gradients of
+    # the last, never hide.
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
@@ -110,8 +118,26 @@ class ParallelJob:
                 f"job: a schedule of split backward passes with {self.layout.virtual_stages} "
                 "parts per stage: use one virtual stage, or the 1f1b schedule"
             )
+        check_sharding(self.sharding, self.layout, self.domain_replicas)
+        if self.split and self.shards_weights:
+            raise WorkloadError(
+                f'job: sharding = "{self.sharding}" with split backward passes: use the 1f1b '
+                'schedule, or "optimizer"'
+            )
         parts = self.layout.pipeline * self.layout.virtual_stages
         object.__setattr__(self, "part_layers", layers_of_parts(self.model.layers, parts))
+
+    @property
+    def shards_weights(self) -> bool:
+        """Whether replicas share weights and gradients."""
+        return shards_weights(self.sharding)
+
+    @property
+    def shards(self) -> int:
+        """Replicas among which state is shared; 1 if it is not."""
+        if self.sharding == "hybrid":
+            return min(self.layout.data, self.domain_replicas or 1)
+        return 1 if self.sharding == "none" else self.layout.data
 
     def pattern(self) -> StepPattern:
         """Return the work of the job's ranks in a step."""
@@ -126,8 +152,7 @@ class ParallelJob:
         sent = _BYTES * tokens * self.model.hidden / layout.tensor
         share = self.kernels.scale_out_share
         gradients, weights = ([each / share for each in kind] for kind in self._ring_sizes(numbers))
-        hidden = self.gradient_overlap
-        shards = layout.data if self.shard_optimizer else 1
+        hidden, shards = self.gradient_overlap, self.shards
         pattern = StepPattern(
             data=layout.data,
             pipeline=layout.pipeline,
@@ -147,6 +172,8 @@ class ParallelJob:
                 for each in numbers
             ),
             split=self.split,
+            unit_overlap=hidden,
+            shards_in_domains=self.sharding == "hybrid",
         ).scheduled()
         layer, tensor = self._part(1, first=True, last=False), self._tensor_messages()[1]
         backward = layer.backward._replace(tensor_bytes=tensor.size_bytes, tensor_hops=tensor.hops)
@@ -187,8 +214,16 @@ class ParallelJob:
 
     def _ring_sizes(self, numbers: tuple[float, ...]) -> tuple[list[float], list[float]]:
         """Return the bytes that a rank of each stage sends to replicas: gradients, and weights."""
-        data = self.layout.data
-        for_gradients, for_weights = (4.0, _BYTES) if self.shard_optimizer else (2 * _BYTES, 0.0)
+        data, scattered = self.layout.data, self.gradient_bytes
+        for_gradients, for_weights = {
+            "none": (2 * _BYTES, 0.0),
+            "optimizer": (scattered, _BYTES),
+            # Weights, and gradients within the set that shares them, are exchanged in the passes.
+            "full": (0.0, 0.0),
+            "hybrid": (2 * scattered, 0.0),
+        }[self.sharding]
+        if self.sharding == "hybrid":
+            data //= self.shards
         sent = [(data - 1) / data * each for each in numbers]
         return [for_gradients * each for each in sent], [for_weights * each for each in sent]
 
@@ -205,9 +240,27 @@ class ParallelJob:
             forward_tensor = forward_tensor if first else forward_tensor.then(gather)
             backward_tensor = backward_tensor if last else backward_tensor.then(gather)
         keys = self._context_messages().times(layers)
-        return PartWork(
-            self._pass(forward_s, forward_tensor, keys),
-            self._pass(backward_s, backward_tensor, keys.times(2)),
+        forward = self._pass(forward_s, forward_tensor, keys)
+        backward = self._pass(backward_s, backward_tensor, keys.times(2))
+        if self.shards_weights and self.shards > 1:
+            gathered, reduced = self._unit_messages(layers, first=first, last=last)
+            again = gathered.times(self.reshard_after_forward)
+            forward = forward.with_units(layers, gathered, (0.0, 0.0))
+            backward = backward.with_units(layers, again, reduced)
+        return PartWork(forward, backward)
+
+    def _unit_messages(self, layers: int, *, first: bool, last: bool) -> tuple[Carried, Carried]:
+        """Return the cost of gathering a part's weights, and of reducing its gradients to shards.
+
+        Each layer is a unit with an equal share of the part's weights.
+        """
+        table = self.model.vocabulary * self.model.hidden / self.layout.tensor
+        tables = first + (last and not (first and self.model.tied_embeddings))
+        weights = layers * self._layer_parameters + tables * table
+        ways = self.shards, self.domain_replicas, self.kernels
+        return (
+            unit_messages(_BYTES * weights, max(1, layers), *ways),
+            unit_messages(self.gradient_bytes * weights, max(1, layers), *ways),
         )
 
     def _pass(self, seconds: float, tensor: Carried, context: Carried) -> PassWork:

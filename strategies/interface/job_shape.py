@@ -12,17 +12,30 @@ from typing import Literal
 from faultline.strategies.interface.pipeline_schedule import approximate_iteration
 from faultline.strategies.interface.split_backward import SplitBackward
 
+Sharding = Literal["none", "optimizer", "full", "hybrid"]
+"""State that replicas share: nothing, the optimizer's, or weights and gradients too, among all
+replicas or among those of a scale-up domain."""
 OptimizerBackup = Literal["neighbour", "none"]
-"""Which other group has a copy of a group's share of the optimizer state."""
+"""Which other group has a copy of a group's share of the state."""
+
+
+def shards_weights(sharding: Sharding) -> bool:
+    """Return whether replicas share weights and gradients."""
+    return sharding in ("full", "hybrid")
 
 
 def loses_a_share(
-    members: Sequence[int], missing: Sequence[int], backup: OptimizerBackup | None
+    members: Sequence[int],
+    missing: Sequence[int],
+    backup: OptimizerBackup | None,
+    domain_groups: int | None = None,
 ) -> bool:
-    """Return whether the failure of some groups loses a share of the optimizer state.
+    """Return whether the failure of some groups loses a share of the state that groups share.
 
     Neighbouring members back up each other's shares in pairs; the last three of an odd number form
-    a ring. Shares are redistributed whenever members leave or join. Each member has all weights.
+    a ring. Shares are redistributed whenever members leave or join. A backup of the optimizer state
+    has the weights in 32 bits, so it restores shares of weights, too. With hybrid sharding each
+    domain has all shares: one is counted as lost once every domain lacks a member.
 
     Parameters
     ----------
@@ -32,9 +45,14 @@ def loses_a_share(
         Members that are lost at the same time.
     backup : {"neighbour", "none"} or None
         Which other member has a copy of a share; None if each member has all of the state.
+    domain_groups : int, optional
+        Neighbouring groups that share the state, if each such set has all of it.
     """
     if backup is None or not missing:
         return False
+    if domain_groups is not None:
+        struck = {group // domain_groups for group in missing}
+        return struck.issuperset(group // domain_groups for group in members)
     if backup == "none" or len(members) < 2:
         return True
     last = len(members) // 2 - 1
@@ -72,9 +90,13 @@ class JobShape:
     least_tensor : int
         Lowest tensor-parallel degree at which the model fits.
     least_groups : int
-        Fewest groups that can hold the optimizer state, if they share it.
+        Fewest groups that can hold the state that they share.
+    sharding : {"none", "optimizer", "full", "hybrid"}
+        State that groups share.
     optimizer_backup : {"neighbour", "none"} or None
-        Which other group has a copy of a share of the optimizer state; None if it is not sharded.
+        Which other group has a copy of a share of that state; None if it is not sharded.
+    domain_groups : int or None
+        Groups of a scale-up domain, which share the state, under hybrid sharding.
     backward_share : float
         Share of a step's compute that is the backward pass.
     split : SplitBackward or None
@@ -96,7 +118,9 @@ class JobShape:
     least_stages: int = 1
     least_tensor: int = 1
     least_groups: int = 1
+    sharding: Sharding = "none"
     optimizer_backup: OptimizerBackup | None = None
+    domain_groups: int | None = None
     backward_share: float = 2 / 3
     split: SplitBackward | None = None
 

@@ -20,7 +20,7 @@ from math import inf
 from typing import ClassVar, Literal
 
 from faultline.strategies.interface.errors import StrategyError
-from faultline.strategies.interface.job_shape import JobShape
+from faultline.strategies.interface.job_shape import JobShape, shards_weights
 from faultline.strategies.interface.plan import StepPlan, Task, remaining_members
 from faultline.strategies.interface.recovery import RESTART, RESTART_AS_IS, Recovery, RecoveryKind
 from faultline.strategies.interface.verdict import Continue, Hit, Verdict, WipeOut
@@ -91,6 +91,9 @@ class Strategy(ABC):
     """Kinds of recovery that it can need, other than restarts."""
     restart_replaces: ClassVar[bool] = True
     """Whether a restart replaces broken hardware."""
+    keeps_groups_whole: ClassVar[bool] = True
+    """Whether a group computes with all its GPUs or not at all. Otherwise nodes take over stages or
+    tensor ranks of others, whose weights they must hold: not if weights are sharded over groups."""
     readmits: ClassVar[bool] = False
     """Whether dropped groups return before a restart, unless ``rejoin.when`` states otherwise."""
 
@@ -119,6 +122,21 @@ class Strategy(ABC):
         """Number of alternatives rejected because they do not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
+        self._check_sharding()
+
+    def _check_sharding(self) -> None:
+        """Refuse weights that are sharded over groups if the scheme needs them elsewhere."""
+        shape, where = self.shape, f'model.sharding = "{self.shape.sharding}"'
+        if not shards_weights(shape.sharding):
+            return
+        if not self.keeps_groups_whole:
+            what = f"{self.name} has other nodes compute lost parts, of which they hold only shards"
+            remedy = 'set "optimizer" or "none", or use a scheme that keeps or drops whole groups'
+            raise StrategyError(where, what, remedy)
+        if self.recoveries and shape.optimizer_backup == "none" and shape.domain_groups is None:
+            what = f"{self.name} goes on after a loss that takes a shard of the weights with it"
+            remedy = 'set model.optimizer_backup = "neighbour", or use the scheme checkpoint'
+            raise StrategyError(where, what, remedy)
 
     def restart(self) -> None:
         """Reset all failures: all groups are up again, and compute one stack each."""

@@ -314,7 +314,7 @@ class _Drawing:
             "model.sequence_tokens": tokens,
             "model.vocabulary": 32_000,
             "model.compute_efficiency": EFFICIENCY,
-            "model.shard_optimizer": random.random() < 0.5,
+            "model.sharding": "optimizer" if random.random() < 0.5 else "none",
         }
         for overlap in ("gradient", "tensor", "pipeline"):
             if random.random() < 0.4:

@@ -23,7 +23,7 @@ MODEL: dict[str, Any] = {
     "model.sequence_tokens": 1024,
     "model.vocabulary": 32_000,
     "model.compute_efficiency": 0.5,
-    "model.shard_optimizer": False,
+    "model.sharding": "none",
     "model.micro_batches": 4,
     "times.restart_s": 1.0,
     "times.checkpoint_write_s": 0.01,

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from faultline.experiments.config.tables.table import ScenarioTable, count, key, share
 from faultline.simulator.workload.kernels import AttentionKernel, MatmulPrecision
-from faultline.strategies.interface.job_shape import OptimizerBackup
+from faultline.strategies.interface.job_shape import OptimizerBackup, Sharding
 
 ModelName = Literal[
     "stated",
@@ -267,7 +267,9 @@ class ModelTable(ScenarioTable):
     )
     tensor_overlap: float = _overlap("tensor- and context-parallel messages", "compute")
     pipeline_overlap: float = _overlap("messages between stages", "compute")
-    gradient_overlap: float = _overlap("messages between groups", "the last micro-batch")
+    gradient_overlap: float = _overlap(
+        "messages between groups", "the last micro-batch; with sharded weights, with each layer"
+    )
     recompute: Literal["none", "selective", "full"] = key(
         "selective",
         "Activations that the backward pass recomputes.",
@@ -279,15 +281,29 @@ class ModelTable(ScenarioTable):
         },
         only_with=_MODELLED,
     )
-    shard_optimizer: bool = key(
-        True,
-        "Whether the optimizer state is sharded over the groups (ZeRO stage 1).",
-        "choice",
+    sharding: Sharding = key(
+        "optimizer",
+        "State that is sharded over the replicas.",
+        "choice: the optimizer's, as in most runs with tensor parallelism",
+        choices={
+            "none": "none: each replica has all of it",
+            "optimizer": "the optimizer's (ZeRO stage 1)",
+            "full": "weights, gradients and the optimizer's (FSDP, ZeRO stage 3): each "
+            "micro-batch gathers the weights of each layer, and reduces its gradients to shards",
+            "hybrid": "as full, among the replicas of a scale-up domain; each domain has all of it",
+        },
         only_with=_MODELLED,
+    )
+    reshard_after_forward: bool = key(
+        True,
+        "Whether gathered weights are freed after a layer's forward pass and gathered again for "
+        "its backward pass.",
+        "choice: PyTorch's default for FSDP",
+        only_with={"model.sharding": ["full", "hybrid"]},
     )
     optimizer_backup: OptimizerBackup = key(
         "neighbour",
-        "Copy of a group's shard of the optimizer state, if that is sharded.",
+        "Copy of a group's shard of the state, if that is sharded.",
         "choice: a copy in memory at each step, as in ByteRobust (arXiv 2509.16293)",
         choices={
             "neighbour": "two neighbouring groups keep each other's shard in host memory; copying "

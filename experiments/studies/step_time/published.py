@@ -20,6 +20,7 @@ from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
+from faultline.strategies.interface.job_shape import Sharding
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ class Stack:
     recompute: Recompute = "selective"
     sequence_parallel: bool = True
     attention: AttentionKernel = "flash-2"
-    shard_optimizer: bool = True
+    sharding: Sharding = "optimizer"
+    gradient_bytes: float = 4.0
+    reshard_after_forward: bool = True
     # As in `ParallelJob`.
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
@@ -142,7 +145,8 @@ class Case:
             micro_batches,
             recompute=self.recompute or self.software.recompute,
             fused_attention=kernel != "unfused",
-            shard_optimizer=self.software.shard_optimizer,
+            sharding=self.software.sharding,
+            keeps_gathered=not self.software.reshard_after_forward,
         )
         return memory.total <= load_preset("hgx-h100").gpu.memory_bytes
 
@@ -161,7 +165,10 @@ class Case:
             recompute=self.recompute or stack.recompute,
             sequence_parallel=stack.sequence_parallel and self.recompute != "full",
             attention=attention,
-            shard_optimizer=stack.shard_optimizer,
+            sharding=stack.sharding,
+            gradient_bytes=stack.gradient_bytes,
+            reshard_after_forward=stack.reshard_after_forward,
+            domain_replicas=load_preset(stack.cluster).scale_up.gpus_per_domain // layout.tensor,
             context=self.context,
             tensor_overlap=stack.tensor_overlap,
             pipeline_overlap=stack.pipeline_overlap,

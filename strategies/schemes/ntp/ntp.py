@@ -97,6 +97,7 @@ class RestartingReplicas(Strategy):
     Options: ClassVar[type[StrategyOptions]] = NtpOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("migrate",)
     needs: ClassVar[tuple[Need, ...]] = ("layout",)
+    keeps_groups_whole: ClassVar[bool] = False
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: NtpOptions, shape: JobShape) -> None:

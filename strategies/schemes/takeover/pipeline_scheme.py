@@ -93,6 +93,7 @@ class PipelineScheme(Strategy):
     """Groups are pipelines that continue without lost nodes; the plan holds until the next hit."""
 
     needs: ClassVar[tuple[Need, ...]] = ("layout",)
+    keeps_groups_whole: ClassVar[bool] = False
     restart_replaces: ClassVar[bool] = False
 
     def __init__(

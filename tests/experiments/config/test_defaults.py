@@ -133,7 +133,7 @@ def test_sizes_are_those_of_the_model_and_its_layout() -> None:
     [
         ({"tensor": 16}, "model.tensor = 16: a scale-up domain of hgx-h100 has 8 GPUs"),
         ({"tensor": 3}, "use a divisor"),
-        ({"pipeline": 1, "shard_optimizer": False}, "needs"),
+        ({"pipeline": 1, "sharding": "none"}, "needs"),
         ({"pipeline": 161}, "80 layers are too few"),
         ({"name": "custom", "heads": 7}, "7 heads do not divide"),
         ({"text": JOB.replace("hgx-h100", "spare-600k")}, "spare-600k"),

@@ -181,12 +181,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
     return of
 
 
-@pytest.mark.parametrize(("sharded", "bytes_a_parameter"), [("true", 2 + 12 / 4), ("false", 14)])
+@pytest.mark.parametrize(
+    ("sharding", "bytes_a_parameter"),
+    [("optimizer", 2 + 12 / 4), ("none", 14), ("full", 14 / 4)],
+)
 def test_what_moves_is_what_a_group_holds(
-    sharded: str, bytes_a_parameter: float, built: Callable[..., Scenario]
+    sharding: str, bytes_a_parameter: float, built: Callable[..., Scenario]
 ) -> None:
-    """Weights of 2 bytes, and 12 of the optimizer's that four groups share or not, at 50 GB/s."""
-    scenario = built(f"model.shard_optimizer={sharded}")
+    """Weights of 2 bytes, and 12 of the optimizer's; four groups share both, one or none."""
+    scenario = built(f"model.sharding={sharding}")
     moves = durations_of(scenario).moves
     assert moves is not None
     parameters = scenario.job.parameter_bytes / 2
@@ -199,27 +202,31 @@ def test_what_moves_is_what_a_group_holds(
 
 
 @pytest.mark.parametrize(
-    ("kind", "sharded", "loaded", "gathered"),
+    ("kind", "sharding", "loaded", "gathered"),
     [
         # A quarter of the state; then all weights, or all of the state.
-        (["gemini"], "true", 14 / 4, 2),
-        (["gemini"], "false", 14 / 4, 14),
+        (["gemini"], "optimizer", 14 / 4, 2),
+        (["gemini"], "none", 14 / 4, 14),
         # Two nodes share the weights; a share of the optimizer's state is on no other node.
-        (["reft", "protection.reft.sharding_group=2"], "true", 2 / 2 + 12 / 4, 2),
-        (["reft", "protection.reft.sharding_group=2"], "false", 14 / 2, 14),
-        (["just-in-time"], "true", 2 + 12 / 4, 0),
-        (["just-in-time"], "false", 14, 0),
+        (["reft", "protection.reft.sharding_group=2"], "optimizer", 2 / 2 + 12 / 4, 2),
+        (["reft", "protection.reft.sharding_group=2"], "none", 14 / 2, 14),
+        (["just-in-time"], "optimizer", 2 + 12 / 4, 0),
+        (["just-in-time"], "none", 14, 0),
+        # Each node has its shard of everything, and nothing else.
+        (["gemini"], "full", 14 / 4, 0),
+        (["reft", "protection.reft.sharding_group=2"], "full", 14 / 4, 0),
+        (["just-in-time"], "full", 14 / 4, 0),
     ],
 )
 def test_each_loads_what_its_server_keeps_and_gathers_the_rest(
     kind: list[str],
-    sharded: str,
+    sharding: str,
     loaded: float,
     gathered: float,
     built: Callable[..., Scenario],
 ) -> None:
     """From host memory over PCIe at 64 GB/s; three quarters come from others at 50 GB/s."""
-    scenario = built(f"model.shard_optimizer={sharded}", f"protection.name={kind[0]}", *kind[1:])
+    scenario = built(f"model.sharding={sharding}", f"protection.name={kind[0]}", *kind[1:])
     of_gpu = scenario.job.parameter_bytes / 2 / 8
     load_s = of_gpu * (loaded / 64e9 + gathered * 3 / 4 / 50e9)
     times = resolve(scenario).protected.times

@@ -35,7 +35,7 @@ tensor = 4
 micro_batches = 4
 kernels = "h100"
 compute_efficiency = 0.7
-shard_optimizer = false
+sharding = "none"
 [strategy]
 name = "checkpoint"
 [failures]

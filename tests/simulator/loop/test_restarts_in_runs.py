@@ -176,7 +176,7 @@ def test_what_was_dropped_is_repaired_from_its_detection_on(simulated: Simulate)
     """A repair of 60 s ends with the detection that takes as long, and later by what it takes."""
     rows = ["10,group-1,hardware"]
     keys = ["rejoin.when=at-checkpoint", "rejoin.repair_s=60", "checkpoint.interval_steps=1"]
-    keys += ["strategy.name=replica-drop", "model.shard_optimizer=false", "job.steps=200"]
+    keys += ["strategy.name=replica-drop", "model.sharding=none", "job.steps=200"]
     fast, slow = (simulated(rows, *keys, f"recovery.detect_s={s}") for s in (5, 65))
     assert fast["rejoined"] == slow["rejoined"] == 1
     # Degraded for as many steps: detection is not among them.
@@ -224,7 +224,7 @@ def test_maintenance_that_was_announced_is_not_detected(simulated: Simulate) -> 
 def test_a_group_fails_while_the_broken_step_is_done_again(
     scheme: str, first: str, second: str, simulated: Simulate, load: Load
 ) -> None:
-    keys = [f"strategy.name={scheme}", "model.shard_optimizer=false", "times.restart_s=20"]
+    keys = [f"strategy.name={scheme}", "model.sharding=none", "times.restart_s=20"]
     once = simulated([f"3,{first},hardware,,,1e5"], *keys, "job.steps=6")
     moment_s = 3.4 + once["reconfigure_s"]
     for later_s in (0.05, 0.6, 1.6):
@@ -325,7 +325,7 @@ def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Sim
         pytest.param([2, 3], [], 1, id="both that keep each other's"),
         pytest.param([1, 2], [], 0, id="two that do not"),
         pytest.param([2], ["model.optimizer_backup=none"], 1, id="one, and no group has its share"),
-        pytest.param([2, 3], ["model.shard_optimizer=false"], 0, id="two of which all have all"),
+        pytest.param([2, 3], ["model.sharding=none"], 0, id="two of which all have all"),
     ],
 )
 def test_a_lost_group_takes_its_share_along(

@@ -105,8 +105,8 @@ def test_bytes_of_tensor_parallelism(
 
 def test_bytes_between_replicas() -> None:
     """16-bit gradients all-reduced, or 32-bit ones reduce-scattered and 16-bit weights gathered."""
-    plain = job_of(shard_optimizer=False).pattern()
-    sharded = job_of(shard_optimizer=True, gradient_overlap=0.75).pattern()
+    plain = job_of(sharding="none").pattern()
+    sharded = job_of(sharding="optimizer", gradient_overlap=0.75).pattern()
     weights = job_of().stage_parameters()
     for stage, number in enumerate(weights):
         assert plain.gradient_bytes[stage] == pytest.approx(2 * 3 / 4 * 2 * number)

@@ -183,7 +183,7 @@ def test_memory_of_a_gpu_by_hand() -> None:
     assert memory.activations == pytest.approx(8 * 12 * layer)
     assert memory.total == pytest.approx(18 * parameters + 96 * layer)
     # Four micro-batches are all there is to hold; shared optimizer state is a quarter.
-    few = gpu_memory(GPT3_175B, layout, 1, 4, shard_optimizer=True)
+    few = gpu_memory(GPT3_175B, layout, 1, 4, sharding="optimizer")
     assert few.activations == pytest.approx(4 * 12 * layer)
     assert few.optimizer == 3 * parameters
     # Interleaved by 3: 1 + 7/24 times as much.
