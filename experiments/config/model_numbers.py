@@ -22,12 +22,13 @@ from faultline.simulator.workload.gpu_memory import GpuMemory, Precision, gpu_me
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
+from faultline.strategies.interface.job_shape import Sharding, shards_weights
 
 if TYPE_CHECKING:
+    from faultline.experiments.config.scenario import Scenario
     from faultline.platforms.spec_tables import Gpu
     from faultline.simulator.workload.parallel_job import ParallelJob
     from faultline.simulator.workload.transformer import Transformer
-    from faultline.strategies.interface.job_shape import Sharding
     from faultline.strategies.interface.split_backward import SplitBackward
 
 
@@ -140,6 +141,18 @@ def split_of(table: ModelTable) -> SplitBackward | None:
     return SplitBackward(table.backward_share)
 
 
+def job_of(scenario: Scenario) -> ParallelJob:
+    """Return the job of a scenario that names a model, on its platform.
+
+    Raises WorkloadError if its parts do not fit together, UserError or PlatformError if sharded
+    weights need the platform's domains, and it is invalid.
+    """
+    table, domain_gpus = scenario.model, None
+    if shards_weights(table.sharding):
+        domain_gpus = domain_gpus_of(scenario.platform, table)
+    return parallel_job(table, scenario.job.groups, domain_gpus)
+
+
 def domain_gpus_of(platform: PlatformTable, model: ModelTable) -> int:
     """Return the GPUs of a scale-up domain of a platform.
 
@@ -149,7 +162,7 @@ def domain_gpus_of(platform: PlatformTable, model: ModelTable) -> int:
 
 
 def parallel_job(table: ModelTable, groups: int, domain_gpus: int | None = None) -> ParallelJob:
-    """Return the job of a scenario that names a model.
+    """Return a job of some groups that trains a model.
 
     `domain_gpus` are the GPUs of a scale-up domain, which matter if weights are sharded.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import domain_gpus_of, parallel_job
+from faultline.experiments.config.model_numbers import job_of
 from faultline.experiments.config.scenario import Scenario
 from faultline.strategies.interface.job_shape import shards_weights
 
@@ -77,8 +77,7 @@ def shards_of(scenario: Scenario) -> int:
     """Return the number of replicas over which a job may shard state."""
     table, groups = scenario.model, scenario.job.groups
     if table.name != "stated" and table.sharding == "hybrid":
-        domain_gpus = domain_gpus_of(scenario.platform, table)
-        return parallel_job(table, groups, domain_gpus).shards
+        return job_of(scenario).shards
     return groups * table.context
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import domain_gpus_of, parallel_job
+from faultline.experiments.config.model_numbers import job_of, parallel_job
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.placement import traffic_of
 from faultline.experiments.job.platform_files import (
@@ -101,10 +101,7 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     """Return the step of a scenario that names a model, on the GPUs of its platform in order."""
     from faultline.simulator.pattern.placed_step import PlacedStep
 
-    gpus, domain_gpus = platform_at(path).gpus, None
-    if shards_weights(scenario.model.sharding):
-        domain_gpus = domain_gpus_of(scenario.platform, scenario.model)
-    job = parallel_job(scenario.model, scenario.job.groups, domain_gpus)
+    job, gpus = job_of(scenario), platform_at(path).gpus
     if len(gpus) < job.layout.gpus:
         raise UserError(
             f"{path}: has {len(gpus):,} GPUs, the job needs {job.layout.gpus:,}; lower job.groups, "

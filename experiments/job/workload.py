@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from faultline.experiments.config.cluster import cluster_file, cluster_of, platform_at
-from faultline.experiments.config.model_numbers import parallel_job
+from faultline.experiments.config.model_numbers import job_of
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.phases import ASSUMED_COMPUTE_S
 from faultline.experiments.job.step_times import (
@@ -67,7 +67,7 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
         return None
     from faultline.simulator.workload.transformer import training_flop_per_token
 
-    job = parallel_job(table, scenario.job.groups)
+    job = job_of(scenario)
     sequences = job.micro_batches * job.micro_batch_sequences * scenario.job.groups
     flop = training_flop_per_token(job.model) * job.model.sequence_tokens * sequences
     return flop / (step_s * _mean_peak_flop_per_s(scenario, job.layout.gpus) * job.layout.gpus)

@@ -12,6 +12,7 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.hardware import standbys_of
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.platforms.errors import PlatformError
@@ -77,7 +78,7 @@ def find_candidates(
         it, or no requested scheme can be built.
     """
     chosen, not_chosen = _chosen_schemes(schemes, situation)
-    left_out = _without_standbys(situation, chosen)
+    left_out = [*_without_standbys(situation, chosen), *_without_weights(situation, chosen)]
     idle = {each.scheme for each in left_out}
     names = [name for name in chosen if name not in idle]
     pairs = list(product(names, _chosen_protections(protections)))
@@ -193,6 +194,19 @@ def _without_standbys(situation: Situation, schemes: Sequence[str]) -> list[Left
         for name in schemes
         if "standbys" in strategy_class(name).needs
     ]
+
+
+def _without_weights(situation: Situation, schemes: Sequence[str]) -> list[LeftOut]:
+    """Return the schemes that the job's sharding of weights rules out.
+
+    If it rules out all that were requested, the first reason is raised.
+    """
+    shape = job_shape(situation.scenario)
+    unfit = {name: strategy_class(name).unfit_for(shape) for name in schemes}
+    errors = {name: error for name, error in unfit.items() if error is not None}
+    if errors and len(errors) == len(schemes):
+        raise next(iter(errors.values()))
+    return [LeftOut(name, None, str(error)) for name, error in errors.items()]
 
 
 def why_untrained(situation: Situation, choice: Choice) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultline.experiments.analysis.quantities import duration_text
-from faultline.experiments.config.model_numbers import domain_gpus_of, memory_of, parallel_job
+from faultline.experiments.config.model_numbers import job_of, memory_of
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.platform_files import gpu_of
@@ -79,6 +79,4 @@ def gpu_memory(choice: Choice) -> tuple[float, float] | None:
     gpu = None if scenario.model.name == "stated" else gpu_of(scenario)
     if gpu is None:
         return None
-    domain_gpus = domain_gpus_of(scenario.platform, scenario.model)
-    job = parallel_job(scenario.model, scenario.job.groups, domain_gpus)
-    return memory_of(job).total, gpu.memory_bytes
+    return memory_of(job_of(scenario)).total, gpu.memory_bytes

@@ -257,6 +257,7 @@ _DEFINED = (
     _step("tensor", "messages of tensor parallelism"),
     _step("context", "messages of context parallelism"),
     _step("pipeline", "messages between stages"),
+    _step("gather", "gathers of sharded weights"),
     _step("bubble", "waiting for other stages"),
     _step("data_parallel", "gradients and weights between groups"),
     _step("optimizer", "the optimizer"),

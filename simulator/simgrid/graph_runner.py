@@ -82,11 +82,18 @@ class GraphRunner:
             if not numbers:
                 self._begin.add_successor(task)
         leaves = [number for number in range(len(self._tasks)) if number not in waited_for]
-        passes = [number for number in leaves if graph.activities[number].kind != "gradient"]
+        late = {number for number in leaves if graph.activities[number].kind == "gradient"}
+        held = {
+            number
+            for after, numbers in enumerate(graph.waits_for)
+            if after not in late
+            for number in numbers
+        }
+        passes = [each for each in range(len(self._tasks)) if each not in held and each not in late]
         some_host = host_of(graph.activities[0].rank)
         # Without hidden gradients the passes end with the graph.
         ends = [("end", leaves, self._end)]
-        self.hides = 0 < len(passes) < len(leaves)
+        self.hides = bool(passes and late)
         if self.hides:
             ends.append(("passed", passes, self._pass))
         for name, last, on_end in ends:

@@ -122,21 +122,29 @@ class Strategy(ABC):
         """Number of alternatives rejected because they do not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
-        self._check_sharding()
+        unfit = self.unfit_for(shape)
+        if unfit is not None:
+            raise unfit
 
-    def _check_sharding(self) -> None:
-        """Refuse weights that are sharded over groups if the scheme needs them elsewhere."""
-        shape, where = self.shape, f'model.sharding = "{self.shape.sharding}"'
+    @classmethod
+    def unfit_for(cls, shape: JobShape) -> StrategyError | None:
+        """Return why the scheme cannot run a job that shards its weights; None if it can."""
+        where = f'model.sharding = "{shape.sharding}"'
         if not shards_weights(shape.sharding):
-            return
-        if not self.keeps_groups_whole:
-            what = f"{self.name} has other nodes compute lost parts, of which they hold only shards"
-            remedy = 'set "optimizer" or "none", or use a scheme that keeps or drops whole groups'
-            raise StrategyError(where, what, remedy)
-        if self.recoveries and shape.optimizer_backup == "none" and shape.domain_groups is None:
-            what = f"{self.name} goes on after a loss that takes a shard of the weights with it"
-            remedy = 'set model.optimizer_backup = "neighbour", or use the scheme checkpoint'
-            raise StrategyError(where, what, remedy)
+            return None
+        if not cls.keeps_groups_whole:
+            return StrategyError(
+                where,
+                "this scheme has nodes take over lost parts, of whose weights they hold only shards",
+                'set "optimizer" or "none", or use a scheme that keeps or drops whole groups',
+            )
+        if cls.recoveries and shape.optimizer_backup == "none" and shape.domain_groups is None:
+            return StrategyError(
+                where,
+                "this scheme goes on after a loss that takes a shard of the weights with it",
+                'set model.optimizer_backup = "neighbour", or use the scheme checkpoint',
+            )
+        return None
 
     def restart(self) -> None:
         """Reset all failures: all groups are up again, and compute one stack each."""
