@@ -54,7 +54,10 @@ class Timer:
             return stated_s
         shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
         if patch is not None:
-            shares = shares.exposed().of(shares.computing(patch))
+            shares = shares.exposed()
+            # Weights that are sharded come from all members.
+            if not work.shares_weights:
+                shares = shares.of(shares.computing(patch))
         stack_s = times.passes_s(shares, conditions, rounds, phase.factor) / rounds
         return stack_s if phase.pipelines else phase.pace * stack_s
 

@@ -43,6 +43,12 @@ class Work:
         step = None if self.step_times is None else self.step_times.step
         return step is not None and step.pattern.hides
 
+    @property
+    def shares_weights(self) -> bool:
+        """Whether groups gather weights from each other during the passes of a step."""
+        step = None if self.step_times is None else self.step_times.step
+        return step is not None and step.pattern.has_units
+
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
