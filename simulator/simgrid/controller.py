@@ -152,10 +152,6 @@ class SimgridEngine(Engine):
                 steps.set_conditions(phase.parts_down, phase.slow)
                 off_s = self.failure_injector.off_s() if passes.at_risk else {}
                 steps.passes(passes.shares, passes.times, phase.factor, passes.at_risk, off_s)
-                if passes.at_risk and steps.share_weights:
-                    # Without the weights of a failed group, the others wait until the usual end.
-                    longest_s = max(passes.times.values()) * phase.stack_s
-                    simgrid.this_actor.sleep_until(began_s + longest_s)
 
         risky = {group: orders[group] for group in at_risk}
         done = self._orders.carry_out(self.failure_injector, risky, simulate)

@@ -42,8 +42,6 @@ class SimulatedSteps:
     passes_are_known : bool
         Whether undisturbed passes of this large job need no simulation here: the job's timer has
         simulated one group of each kind.
-    share_weights : bool
-        Whether a pass gathers weights from other groups.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -73,7 +71,6 @@ class SimulatedSteps:
         if not self.passes_are_known:
             self._runners_of_groups(all_groups, all_groups.members)
         self._sync_runner(all_groups)
-        self.share_weights = step.pattern.has_units
         self._groups_with_tasks: set[int] = set()
         self._interrupted = ""
 

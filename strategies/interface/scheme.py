@@ -135,7 +135,7 @@ class Strategy(ABC):
         if not cls.keeps_groups_whole:
             return StrategyError(
                 where,
-                "this scheme has nodes take over lost parts, of whose weights they hold only shards",
+                "this scheme has nodes take over lost parts, of whose weights they hold shards",
                 'set "optimizer" or "none", or use a scheme that keeps or drops whole groups',
             )
         if cls.recoveries and shape.optimizer_backup == "none" and shape.domain_groups is None:
