@@ -75,7 +75,7 @@ class Progress:
     rejoined: int = 0  # Groups that rejoined at a checkpoint or snapshot, including spares.
     reorderings: int = 0
     moved_types: int = 0
-    checkpoints: int = 0
+    checkpoints: int = 0  # Without those that were lost before they were complete, at the end.
     snapshots: int = 0  # Snapshots taken in the background, in memory and on storage.
     # Energy that GPUs drew beyond their rated power, in seconds of all GPUs' rated power.
     raised_power_s: float = 0.0

@@ -92,7 +92,7 @@ class Training:
                 state.before_failure = state.to_save(progress.now_s)
             if missing and simulates_steps:
                 # In a broken step the delay by a copy and the wait for a failed rank overlap.
-                ended_s, disturbed_s = self._book_broken_passes(costs, all_reduced.now_s), 0.0
+                ended_s, disturbed_s = ended_s - disturbed_s, 0.0
             seconds["checkpoint"] += disturbed_s
             state.book_compute(costs, 1, ended_s - progress.now_s - disturbed_s)
             progress.now_s = ended_s
@@ -106,6 +106,7 @@ class Training:
                 self._book_all_reduce(all_reduced, costs)
             if self._commit(step, batches):
                 yield from self._end_step(step.down)
+        progress.checkpoints -= state.memory.checkpoint.lost
 
     def _book_all_reduce(self, outcome: Outcome, costs: StepCosts) -> None:
         """Book the successful all-reduce of a step."""
@@ -120,19 +121,6 @@ class Training:
             untrained_s = costs.useful_s * (1.0 - batches.trained / costs.batches.trained)
             self.state.seconds["compute"] -= untrained_s
             self.state.seconds["degraded"] += untrained_s
-
-    def _book_broken_passes(self, costs: StepCosts, noticed_s: float) -> float:
-        """Return when the passes of a step end if its failure is noticed at `noticed_s`.
-
-        Ranks that wait for a failed rank wait until the failure is noticed. If the slowest rank has
-        failed, the others end sooner than planned: that time is booked as waiting, not as degraded.
-        """
-        nominal_end_s = self.progress.now_s + costs.nominal_s
-        ended_s = min(nominal_end_s, noticed_s)
-        spared_s = min(nominal_end_s - ended_s, costs.degraded_s)
-        self.state.seconds["degraded"] -= spared_s
-        self.state.seconds["waiting"] += spared_s
-        return ended_s
 
     def _commit(self, step: StepPhases, batches: Batches) -> bool:
         """Count a step that is done; return whether anything may be due after it."""

@@ -78,9 +78,15 @@ class SavedStates:
     A state is complete when its last byte has arrived from each owner. The failure of an owner
     before that moment loses it, and the state before it remains. Failures are reported after they
     have happened, so a state that seemed to be complete may be lost, too.
+
+    Attributes
+    ----------
+    lost : int
+        How many states were lost before they were complete.
     """
 
     def __init__(self) -> None:
+        self.lost = 0
         self._whole: _Copy | None = None
         self._before: _Copy | None = None
         self._coming: _Copy | None = None
@@ -119,8 +125,10 @@ class SavedStates:
         self.settle(time_s)
         if self._coming is not None and self._coming.is_lost(time_s, groups):
             self._coming = None
+            self.lost += 1
         if self._whole is not None and self._whole.is_lost(time_s, groups):
             self._whole, self._before = self._before, None
+            self.lost += 1
 
     def reset(self, saved: Saved | None) -> None:
         """Let a complete state, or none, be the only one."""
