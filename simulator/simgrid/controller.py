@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import simgrid
+from faultline.platforms.outages import bandwidths_left
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.background import Write
 from faultline.simulator.job.job import Job
@@ -26,7 +27,7 @@ from faultline.simulator.loop.engine import Engine, nominal_s
 from faultline.simulator.pattern.plan_shares import StepShares
 from faultline.simulator.simgrid.failure_injector import FailureInjector
 from faultline.simulator.simgrid.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid.links import narrowed, remaining_shares, storage_shared_equally
+from faultline.simulator.simgrid.links import narrowed, storage_shared_equally
 from faultline.simulator.simgrid.rank import ComputeOrder, Failed, Ready, Reduced
 from faultline.simulator.simgrid.rank_orders import RankOrders
 from faultline.simulator.simgrid.simulated_steps import SimulatedSteps
@@ -222,7 +223,8 @@ class SimgridEngine(Engine):
         if self._simulated_steps:
             self._sync(self._simulated_steps, phase, absent, ends_s, shows_s)
         elif self._traffic.all_reduce:
-            with narrowed(remaining_shares(self._platform, phase.parts_down, phase.slow.causes)):
+            left = bandwidths_left(self._platform, phase.slow.step.links, phase.parts_down)
+            with narrowed(dict(left)):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
                 return self._lacks(members)

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import cache
 from typing import NamedTuple
 
 import simgrid
 from faultline.platforms import xml_names
-from faultline.platforms.outages import bandwidths_with_parts_down, links_of_component
-from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.failures.failure import Failure
 from faultline.simulator.simgrid.traffic import Traffic
 
 _ABOUT_A_MESSAGE = 1.1
@@ -67,25 +63,6 @@ def busy_s_per_byte(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
         for link in way.unshared:
             busy[link.name] = 1.0 / link.bandwidth
     return busy
-
-
-def remaining_shares(
-    path: Path, parts_down: Sequence[str], causes: Iterable[Failure]
-) -> dict[str, float]:
-    """Return the remaining bandwidth share of links, by their names in the XML.
-
-    Switches and links of `parts_down` are down, and the components of `causes` slow.
-    """
-    shares = bandwidths_with_parts_down(read_platform(path), parts_down) if parts_down else {}
-    for failure in causes:
-        for link in _links_of(path, failure.level, failure.number):
-            shares[link] = min(shares.get(link, 1.0), 1.0 / failure.factor)
-    return shares
-
-
-@lru_cache(maxsize=1024)
-def _links_of(path: Path, level: str, number: int) -> tuple[str, ...]:
-    return links_of_component(read_platform(path), level, number)
 
 
 def narrowed(shares: Mapping[str, float]) -> AbstractContextManager[None]:

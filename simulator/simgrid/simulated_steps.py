@@ -7,13 +7,14 @@ simulated with tasks only if no failure can fall into it. The failure injector c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
 
 import simgrid
+from faultline.platforms.outages import bandwidths_left
 from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
 from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, Rank, passes_graph
@@ -24,7 +25,7 @@ from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid.breakable_graph import BreakableGraph
 from faultline.simulator.simgrid.errors import SimulationError
 from faultline.simulator.simgrid.graph_runner import GraphRunner
-from faultline.simulator.simgrid.links import narrowed, remaining_shares
+from faultline.simulator.simgrid.links import narrowed
 from faultline.simulator.simgrid.placed_job import domains_of_ranks, hosts_of_ranks
 from faultline.strategies.interface.step_shares import Pipeline
 
@@ -48,7 +49,7 @@ class SimulatedSteps:
         self._layout = layout
         self._platform = platform
         self._link_shares: dict[str, float] = {}
-        self._parts_down: Sequence[str] = ()
+        self._parts_down: tuple[str, ...] = ()
         self._step = step
         self._teams = lru_cache(maxsize=4 * _KEPT)(
             partial(Teams, step.pattern, domain_of=domains_of_ranks(step.hosts))
@@ -74,10 +75,11 @@ class SimulatedSteps:
         self._groups_with_tasks: set[int] = set()
         self._interrupted = ""
 
-    def set_conditions(self, parts_down: Sequence[str], slow: Slowdown) -> None:
+    def set_conditions(self, parts_down: tuple[str, ...], slow: Slowdown) -> None:
         """Simulate from now on without parts of the network, and with slow GPUs and adapters."""
         if parts_down != self._parts_down or slow is not self._slow:
-            self._link_shares = remaining_shares(self._platform, parts_down, slow.causes)
+            left = bandwidths_left(self._platform, slow.step.links, parts_down)
+            self._link_shares = dict(left)
         if slow is not self._slow:
             self._factors = {}
             for failure in slow.causes:

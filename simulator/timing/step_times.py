@@ -19,10 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from faultline.platforms.outages import bandwidths_with_parts_down
-from faultline.platforms.platform_data import Platform
+from faultline.platforms.outages import bandwidths_left, content_of
 from faultline.platforms.symmetry import Symmetry
-from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.job.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.placed_step import PlacedStep
@@ -173,7 +171,7 @@ class SimulatedStepTimes:
             sound_s = self._of_number(shares, len(alone.working), sound)
             total = _changed(total, self._simulated(alone, sound), sound_s)
         if conditions.slow != SOUND_STEP:
-            left = remaining_shares(self.platform, conditions.slow)
+            left = _left(self.platform, conditions.slow)
             changed_ns = self.platform.stat().st_mtime_ns
             states = _alike_states(self.platform, changed_ns, self.step)
             members, left = states.canonical(working, left) or (tuple(sorted(working)), left)
@@ -243,7 +241,7 @@ class MeasuredExchanges:
     def exchange_s(self, shares: StepShares, slow: SlowStep = SOUND_STEP) -> float:
         """Return the time of the members' all-reduce, in seconds."""
         hosts = tuple(tuple(self.traffic.hosts[group]) for group in sorted(shares.members))
-        left = remaining_shares(self.platform, slow)
+        left = _left(self.platform, slow)
         return all_reduce_s(self.platform, hosts, self.traffic.bytes_per_rank, left)
 
 
@@ -259,7 +257,7 @@ def _step_time(
     platform: Path, _changed_ns: int, step: PlacedStep, shares: StepShares | None, slow: SlowStep
 ) -> StepTime:
     def simulate() -> StepTime:
-        left = remaining_shares(platform, slow)
+        left = _left(platform, slow)
         arguments = step.hosts, step.pattern, dict(left), shares
 
         def simulate_with_left() -> StepTime:
@@ -275,37 +273,14 @@ def _step_time(
     return cached(platform, [_VERSION, repr(step), repr(shares), repr(slow)], simulate, StepTime)
 
 
-def remaining_shares(platform: Path, slow: SlowStep) -> tuple[tuple[str, float], ...]:
+def _left(platform: Path, slow: SlowStep) -> tuple[tuple[str, float], ...]:
     """Return the share of its bandwidth that each affected link has left."""
-    if not (slow.parts_down or slow.links):
-        return ()
-    return _remaining_shares(platform, platform.stat().st_mtime_ns, slow.links, slow.parts_down)
-
-
-@lru_cache(maxsize=256)
-def _remaining_shares(
-    platform: Path,
-    changed_ns: int,
-    links: tuple[tuple[str, float], ...],
-    parts_down: tuple[str, ...],
-) -> tuple[tuple[str, float], ...]:
-    left = dict[str, float]()
-    if parts_down:
-        # Paths around them take half a second on 4,096 GPUs.
-        left = bandwidths_with_parts_down(_content(platform, changed_ns), parts_down)
-    for link, share in links:
-        left[link] = min(share, left.get(link, 1.0))
-    return tuple(sorted(left.items()))
-
-
-@lru_cache(maxsize=2)
-def _content(platform: Path, _changed_ns: int) -> Platform:
-    return read_platform(platform)
+    return bandwidths_left(platform, slow.links, slow.parts_down)
 
 
 @lru_cache(maxsize=2)
 def _alike_states(platform: Path, changed_ns: int, step: PlacedStep) -> AlikeStates:
-    return AlikeStates(_content(platform, changed_ns), step)
+    return AlikeStates(content_of(platform, changed_ns), step)
 
 
 TimeStep = Callable[[Hosts, StepPattern], StepTime]
