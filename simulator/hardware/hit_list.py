@@ -40,11 +40,6 @@ class HitList:
         # Groups of which the hit by a failure is recorded, for failures since the last restart.
         self._recorded: dict[Failure, set[int]] = {}
 
-    def inherit(self, damage: Iterable[tuple[float, Hit]]) -> None:
-        """Start with damage that the scheme knows of, and when it is repaired, in seconds."""
-        self._under_repair = sorted(damage)
-        self._set_next_repair(0.0)
-
     def strike(
         self, missing: Mapping[int, Failure], now_s: float, replaced: Collection[int] = ()
     ) -> None:

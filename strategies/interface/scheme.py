@@ -219,19 +219,6 @@ class Strategy(ABC):
         """Whether groups that compute the same data detect silent corruption at once."""
         return False
 
-    @property
-    def stages_held(self) -> float:
-        """Largest number of stages whose state a GPU has held so far; by default 1, its own.
-
-        It is not a whole number if layers are redistributed.
-        """
-        return 1.0
-
-    @property
-    def activations_held(self) -> float:
-        """Largest activations of a GPU so far, over those of a healthy step."""
-        return 1.0
-
     def forces_restart(self) -> tuple[float, ...]:
         """Return the probability that the next failure forces a restart, by groups that are down.
 

@@ -99,11 +99,6 @@ class Bamboo(PipelineScheme):
         super().restart()
         self._shadowed.clear()
 
-    @property
-    def stages_held(self) -> float:
-        """2 if a node's own stage and the next one fit into a GPU, else 1."""
-        return 2.0 if self._has_shadows else 1.0
-
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Let shadows work, or re-form all pipelines if a shadow is lost as well."""
         if not self._enough():

@@ -43,13 +43,6 @@ class Oobleck(PipelineScheme):
     ) -> None:
         super().__init__(groups, redundancy, options, shape)
         self._paces: dict[tuple[int, ...], float] = {}
-        self._shortest = self.shape.stages
-
-    @property
-    def stages_held(self) -> float:
-        """Layers of a node in the shortest pipeline so far, over those of an even stage."""
-        layers, stages = self.shape.layers, self.shape.stages
-        return -(-layers // self._shortest) * stages / layers
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Re-form pipelines with the remaining nodes, and repeat the step."""
@@ -121,7 +114,6 @@ class Oobleck(PipelineScheme):
         pipelines = tuple(map(len, self._pipelines()))
         if not pipelines:
             return None
-        self._shortest = min(self._shortest, pipelines[-1])
         if pipelines not in self._paces:
             self._paces[pipelines] = max(1.0, self._time(pipelines) / self._healthy_time)
         return self._paces[pipelines]

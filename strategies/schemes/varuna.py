@@ -59,15 +59,8 @@ class Varuna(PipelineScheme):
         super().__init__(groups, redundancy, options, shape)
         self._healthy_time = self._time(self.shape.stages, self.shape.micro_batches)
         self._partitions: dict[tuple[int, int], Partition] = {}
-        self._shortest = self.shape.stages
         self._begun = self._whole
         self._idle_nodes: frozenset[Node] = frozenset()
-
-    @property
-    def stages_held(self) -> float:
-        """Layers of a node in the shortest pipelines so far, over those of an even stage."""
-        layers, stages = self.shape.layers, self.shape.stages
-        return -(-layers // self._shortest) * stages / layers
 
     def restart(self) -> None:
         super().restart()
@@ -96,7 +89,6 @@ class Varuna(PipelineScheme):
         elif nodes_left < self._nodes:
             groups_left = sum(self._lost.nodes_left(group) > 0 for group in range(self.groups))
             partition = self.partition(nodes_left, groups_left)
-            self._shortest = min(self._shortest, partition.length)
             pace = max(1.0, partition.time / self._healthy_time)
             pipelines = self._pipelines(self._assembled(partition))
             self._begun = StepPlan(self._whole.members, 1, pace=pace, pipelines=pipelines)

@@ -148,7 +148,6 @@ class Mecefo(PipelineScheme):
         self._costs = options.costs(shape)
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
-        self._most_held = 1
         self.restart()
 
     def restart(self) -> None:
@@ -159,11 +158,6 @@ class Mecefo(PipelineScheme):
             Carriers(self.shape.stages, "lighter" if side == "rebalanced" else side)
             for _ in range(self.groups)
         ]
-
-    @property
-    def stages_held(self) -> float:
-        """Most stages that a node has computed so far."""
-        return float(self._most_held)
 
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
@@ -230,7 +224,6 @@ class Mecefo(PipelineScheme):
         working = [group for group in range(self.groups) if self._works(group)]
         if not working:
             return NOTHING_LEFT
-        self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
         approximates = self._options.skips_attention
         damaged = [group for group in working if approximates and self._lost.of(group)]
         return StepPlan(

@@ -89,13 +89,10 @@ class Recycle(PipelineScheme):
             healthy = shape.split.healthy(shape.stages, shape.micro_batches)
             allowed = allowed if splits else shape.split.techniques
         self._allowed = replace(allowed, most_held=shape.micro_batches_that_fit)
-        self._healthy_time, self._healthy_held = healthy.time, float(healthy.most_held)
+        self._healthy_time = healthy.time
         if shape.virtual_stages > 1:
             self._healthy_time = shape.slots
-            # (p - 1) / (p v) more than in a plain pipeline (Narayanan et al. 2021).
-            self._healthy_held = shape.stages + shape.idle_slots
         self._interleaves = shape.virtual_stages > 1 and not splits
-        self._most_held = self._healthy_held
         self.restart()
 
     def restart(self) -> None:
@@ -156,7 +153,6 @@ class Recycle(PipelineScheme):
             schedule = Rerouted(max(self._loads()) + self.shape.idle_slots, ())
         else:
             schedule = self._rerouted(self._allowed)
-            self._most_held = max(self._most_held, schedule.most_held)
         pace = max(1.0, schedule.time / self._healthy_time)
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(schedule))
 
@@ -228,11 +224,6 @@ class Recycle(PipelineScheme):
             else idle(group)
             for group in range(self.groups)
         )
-
-    @property
-    def activations_held(self) -> float:
-        """Most micro-batches with postponed weight gradients, over those of a healthy step."""
-        return self._most_held / self._healthy_held
 
     def masked_failures(self) -> float:
         """Return the failures until some stage has no node left, without repairs."""

@@ -12,6 +12,7 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolving import resolve
 from faultline.simulator.failures.distributions import Exponential
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hardware.hit_list import HitList
 from faultline.simulator.loop.contract import Contract, ContractError
 from faultline.simulator.loop.run import simulate
@@ -301,10 +302,16 @@ def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     scheme = Needy(4)
     job = resolve(load_scenario("mecefo-7b")).job(0)
     hits = HitList(scheme, job.hardware, job.rules)
-    hits.inherit([(10.0 * number, Hit(0, number, number, 8)) for number in range(1, 7)])
+
+    def strike(gpu: int, repair_s: float) -> None:
+        hits.strike({0: Failure(0.0, "gpu", gpu, "", "hardware", repair_s, range(1))}, 0.0)
+
+    for gpu in range(1, 7):
+        strike(gpu, 10.0 * gpu)
     assert hits.enough_repaired_s() == 40.0
     assert scheme.reported[-1] == [(0, 5), (0, 6)]
-    hits.inherit([(70.0, Hit(0, 1, 1, 8))])
+    assert hits.repair(60.0) is None
+    strike(1, 70.0)
     assert hits.enough_repaired_s() < 0.0
 
 

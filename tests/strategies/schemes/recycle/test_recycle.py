@@ -187,7 +187,6 @@ def test_all_nodes_that_are_left_make_up_pipelines() -> None:
 def test_activations_of_re_routed_micro_batches_have_to_fit(fit: float, refused: bool) -> None:
     """Two of three nodes take 6 micro-batches for 4: 6 of them under way, where 4 were."""
     scheme = recycle(micro_batches_that_fit=fit, schedule="split-and-staggered")
-    assert scheme.activations_held == 1.0
     lose(scheme, (1, 0))
     assert scheme.states_refused == refused
     pipeline = next(one for one in scheme.plan().pipelines if one.stages)
@@ -195,8 +194,7 @@ def test_activations_of_re_routed_micro_batches_have_to_fit(fit: float, refused:
     for kind in order:
         held += (kind == "F") - (kind == "W")
         most = max(most, held)
-    assert most <= fit
-    assert scheme.activations_held == most / 4 == (1.25 if refused else 1.5)
+    assert most == (5 if refused else 6) <= fit
 
 
 @pytest.mark.parametrize(
@@ -300,7 +298,6 @@ def test_a_loss_costs_more_where_sound_pipelines_are_interleaved() -> None:
         for stage in range(8)
     ]
     assert stage_work == pytest.approx([5 * 16.0] * 8)
-    assert scheme.activations_held == 1.0
     # The paper's schedule is of plain pipelines, whose sound step was longer.
     paper = recycle(5, stages=8, micro_batches=16, virtual_stages=4, schedule="split-and-staggered")
     lose(paper, (1, 2))

@@ -418,17 +418,6 @@ def test_closed_forms_see_the_stages(name: str, stages: int) -> None:
     assert built(name, stages=stages).masked_failures() == pytest.approx(expected)
 
 
-def test_schemes_report_how_many_stages_a_gpu_had_to_hold() -> None:
-    """A neighbour has two, and so has every node of Bamboo; of 16 layers 7 nodes hold 3 each."""
-    assert [built(name).stages_held for name in SCHEMES] == [1.0, 2.0, 1.0, 1.0]
-    mecefo = built("mecefo")
-    lose(mecefo, gpu(0, 3))
-    assert (mecefo.plan().pace > 1.0, mecefo.stages_held) == (True, 2.0)
-    oobleck = built("oobleck", layers=16, least_stages=4)
-    lose(oobleck, gpu(0, 3))
-    assert oobleck.stages_held == 1.5
-
-
 def best_by_trying(stages: int, failed: set[int]) -> int:
     """Tasks of the fullest node over all cuts that leave every node its own stage."""
     live = [stage for stage in range(stages) if stage not in failed]
