@@ -51,6 +51,7 @@ def step_times() -> Iterator[tuple[str, str]]:
     for name, errors in (("ours", mine.error.abs()), ("constant", mine.constant.abs())):
         yield f"{name}-mean", f"{100 * errors.mean():.1f} %"
         yield f"{name}-within-10", f"{(errors <= 0.1).sum()}"
+    yield "interval", f"{100 * mine.error.abs().quantile(0.8, interpolation='higher'):.1f} %"
     ranged = mine[mine.low != mine.high]
     yield "ranged", f"{len(ranged)}"
     yield "ranged-held", f"{ranged.published.between(ranged.low, ranged.high).sum()}"

@@ -185,6 +185,7 @@ def parallel_job(table: ModelTable, groups: int, domain_gpus: int | None = None)
         reshard_after_forward=table.reshard_after_forward,
         domain_replicas=domain_gpus and domain_gpus // layout.gpus_per_replica,
         context=table.context,
+        balanced_context=table.balanced_context,
         tensor_overlap=table.tensor_overlap,
         pipeline_overlap=table.pipeline_overlap,
         gradient_overlap=table.gradient_overlap,

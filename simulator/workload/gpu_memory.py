@@ -17,8 +17,9 @@ from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.interface.job_shape import Sharding, shards_weights
 
-Recompute = Literal["none", "selective", "full"]
-"""Activations that the backward pass recomputes: none, the scores of attention, every layer."""
+Recompute = Literal["none", "selective", "operator", "full"]
+"""Activations that the backward pass recomputes: none; the scores of attention; all but the output
+of attention and every second product, as torchtitan's selection by operator; every layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,12 @@ def layer_activation_bytes(
     numbers = model.sequence_tokens * sequences * model.hidden
     if recompute == "full":
         return 2 * numbers / tensor
+    if recompute == "operator":
+        # The layer's input, the output of attention, and half of the outputs of products.
+        outputs = model.query_width + 2 * model.key_value_width + 2 * model.hidden
+        outputs += (model.ffn_matrices - 1) * model.active_experts * model.ffn_hidden
+        kept_width = model.hidden + model.query_width + outputs / 2
+        return 2 * model.sequence_tokens * sequences * kept_width / tensor
     # Inside the feed-forward network: two tensors of the inner width for two matrices (16 s b h at
     # four times the width), and a third for a gate.
     inner = 2 * model.ffn_matrices * model.active_experts * model.ffn_hidden / model.hidden

@@ -9,7 +9,7 @@ software is represented by a single factor, `ParallelJob.compute_efficiency`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Literal, NamedTuple
@@ -62,15 +62,37 @@ class AffineMatmul:
     flop_per_s: float
     bytes_per_s: float
     launch_s: float  # Overhead of each product, or batch of products.
+    factor_bytes: float = 2.0  # Bytes of a number of both factors; the result has 16 bits.
 
     def seconds(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
         """Return the time of `count` products of a rows x inner with an inner x columns matrix."""
-        numbers = rows * columns + columns * inner + rows * inner
+        size_bytes = self.factor_bytes * (rows + columns) * inner + 2.0 * rows * columns
         return (
             2.0 * rows * columns * inner * count / self.flop_per_s
-            + 2.0 * numbers * count / self.bytes_per_s
+            + size_bytes * count / self.bytes_per_s
             + self.launch_s
         )
+
+
+class AttentionRates(NamedTuple):
+    """FLOP per second of a fused kernel of attention, by the tokens of its sequence.
+
+    Masked scores count neither as work nor as time.
+    """
+
+    forward: Curve
+    backward: Curve
+
+
+def _rates(
+    first_tokens: int, forward: Sequence[float], backward: Sequence[float]
+) -> AttentionRates:
+    """Return rates given in TFLOP/s at `first_tokens` tokens, and at twice as many each."""
+    curves = (
+        Curve(tuple((first_tokens * 2.0**place, 1e12 * rate) for place, rate in enumerate(rates)))
+        for rates in (forward, backward)
+    )
+    return AttentionRates(*curves)
 
 
 _MEASURED_RANKS = 8
@@ -104,22 +126,24 @@ class Kernels:
     speed_flop_per_s: float
     matmul: SizedMatmul | AffineMatmul  # Matrix products, 16 bits.
     memory_bytes_per_s: float  # Bandwidth of its memory that element-wise kernels reach.
-    flash_2_flop_per_s: tuple[float, float]  # FlashAttention-2, forward and backward.
+    flash_2: AttentionRates  # FlashAttention-2.
     # Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it. A
     # ring with fewer bytes than the first point takes as long as that point.
     scale_up_share: Curve
+    # As `scale_up_share`, of all-to-alls.
+    exchange_share: Curve
     scale_up_bytes_per_s: float  # Bandwidth of the NVLink to which the shares refer.
     scale_out_share: float  # Share of an adapter's bandwidth that large messages reach.
-    # FlashAttention-3, forward and backward; None if the rates are unknown.
-    flash_3_flop_per_s: tuple[float, float] | None = None
-    # Speed of matrix products in 8 bits over those in 16; None if it is unknown.
-    eight_bit_speedup: float | None = None
+    # FlashAttention-3, or the vendor's kernel of its time; None if the rates are unknown.
+    flash_3: AttentionRates | None = None
+    # Matrix products, 8 bits; None if it is unknown.
+    eight_bit_matmul: AffineMatmul | None = None
     # As `scale_up_share`, of all-reduces that the switch reduces (NVLink SHARP). It may exceed 1,
     # because less is sent than in a ring. None if all-reduces are rings.
     all_reduce_share: Curve | None = None
 
-    def attention_flop_per_s(self, kernel: AttentionKernel) -> tuple[float, float] | None:
-        """Return the rates of a fused kernel, forward and backward; None if it is not fused.
+    def attention_rates(self, kernel: AttentionKernel) -> AttentionRates | None:
+        """Return the rates of a fused kernel; None if it is not fused.
 
         Raises
         ------
@@ -128,7 +152,7 @@ class Kernels:
         """
         if kernel == "unfused":
             return None
-        rates = self.flash_2_flop_per_s if kernel == "flash-2" else self.flash_3_flop_per_s
+        rates = self.flash_2 if kernel == "flash-2" else self.flash_3
         if rates is None:
             raise WorkloadError(
                 f'job: attention = "{kernel}": its rates are unknown for these kernels; '
@@ -136,8 +160,8 @@ class Kernels:
             )
         return rates
 
-    def matmul_speedup(self, precision: MatmulPrecision) -> float:
-        """Return the speed of matrix products over their speed in 16 bits.
+    def matmul_in(self, precision: MatmulPrecision) -> SizedMatmul | AffineMatmul:
+        """Return the speed of matrix products whose factors have a precision.
 
         Raises
         ------
@@ -145,13 +169,13 @@ class Kernels:
             The speed in 8 bits is unknown for this GPU.
         """
         if precision == "bf16":
-            return 1.0
-        if self.eight_bit_speedup is None:
+            return self.matmul
+        if self.eight_bit_matmul is None:
             raise WorkloadError(
                 f'job: matmul_precision = "{precision}": the speed in 8 bits is unknown for these '
                 'kernels; use "bf16", or kernels of H100 or GB200'
             )
-        return self.eight_bit_speedup
+        return self.eight_bit_matmul
 
     def ring(self, size_bytes: float, ranks: int, passes: int) -> Carried:
         """Return the cost of rings on NVLink: each step has a link's latency.
@@ -159,30 +183,30 @@ class Kernels:
         `passes` is 1 for a reduce-scatter or an all-gather, 2 for both.
         """
         hops = passes * (ranks - 1)
-        return self._carried(hops / ranks * size_bytes, hops, self.scale_up_share)
+        measured_hops = 2 * (_MEASURED_RANKS - 1)
+        return self._carried(hops / ranks * size_bytes, hops, self.scale_up_share, measured_hops)
 
     def all_reduce(self, size_bytes: float, ranks: int) -> Carried:
         """Return the cost of an all-reduce on NVLink: a ring, or through a switch that reduces."""
         if self.all_reduce_share is None:
             return self.ring(size_bytes, ranks, 2)
         sent = 2 * (ranks - 1) / ranks * size_bytes
-        return self._carried(sent, 2, self.all_reduce_share)
+        return self._carried(sent, 2, self.all_reduce_share, 2)
 
     def exchange(self, size_bytes: float, ranks: int) -> Carried:
         """Return the cost of an all-to-all on NVLink: a GPU sends to all others at once.
 
-        A GPU has `size_bytes`, of which it keeps its own part. It reaches the same share of the
-        link as a ring: no all-to-all of these sizes is published for the shipped GPUs.
+        A GPU has `size_bytes`, of which it keeps its own part.
         """
-        return self._carried((ranks - 1) / ranks * size_bytes, 1, self.scale_up_share)
+        return self._carried((ranks - 1) / ranks * size_bytes, 1, self.exchange_share, 1)
 
-    def _carried(self, sent: float, hops: int, share: Curve) -> Carried:
+    def _carried(self, sent: float, hops: int, share: Curve, measured_hops: int) -> Carried:
         """Return a published time as bytes at the link's rate, after its latencies are subtracted.
 
-        No collective is faster than at the share that the largest published one reaches.
+        `measured_hops` are those of the published collectives. None is faster than at the share
+        that the largest published one reaches.
         """
         latency = _HOP_S * self.scale_up_bytes_per_s
-        measured_hops = 2 if share is self.all_reduce_share else 2 * (_MEASURED_RANKS - 1)
         size, reached = share.points[-1]
         least = sent * max(0.0, 1.0 / reached - measured_hops * latency / size)
         published = max(sent, share.points[0][0]) / share(sent)
@@ -197,6 +221,20 @@ def _ring_share(link_bytes_per_s: float, floor_s: float, bus: Mapping[float, flo
     sent = 2 * 7 / 8 * _MIB
     rates = {0.25: 0.25 * sent / floor_s, **bus}
     return Curve(tuple((size * sent, rate / link_bytes_per_s) for size, rate in rates.items()))
+
+
+def _exchange_share(link_bytes_per_s: float, *bus: float) -> Curve:
+    """Return shares of a link by bytes sent, given the bus bandwidths of all-to-alls on 8 GPUs.
+
+    `bus` is in GB/s, at 1 MiB and each four times as much, and at 2 GiB.
+    """
+    sizes = [min(4.0**place, 2048.0) for place in range(len(bus))]
+    return Curve(
+        tuple(
+            (7 / 8 * size * _MIB, rate * 1e9 / link_bytes_per_s)
+            for size, rate in zip(sizes, bus, strict=True)
+        )
+    )
 
 
 A100 = Kernels(
@@ -216,17 +254,20 @@ A100 = Kernels(
         )
     ),
     memory_bytes_per_s=0.85 * 2.04e12,
-    flash_2_flop_per_s=(230e12, 230e12),
+    flash_2=_rates(512, *2 * [(99, 133, 155, 173, 182, 189)]),
     scale_up_share=_ring_share(
         300e9, 44e-6, {1: 18e9, 4: 72e9, 16: 106e9, 64: 172e9, 256: 194e9, 1024: 229e9}
     ),
+    exchange_share=_exchange_share(450e9, 17, 98, 139, 268, 309, 336, 340),
     scale_up_bytes_per_s=300e9,
     scale_out_share=0.96,
 )
 """A100 80 GB SXM.
 
-Squares of cuBLAS in 16 bits from NVIDIA's figure; FlashAttention-2 (Dao 2023, arXiv 2307.08691);
-nccl-tests on eight GPUs; 192 of 200 GB/s between hosts (NVIDIA).
+Squares of cuBLAS in 16 bits from NVIDIA's figure; FlashAttention-2 (Dao 2023, arXiv 2307.08691) by
+length, causal, heads of 128, forward and backward together; nccl-tests on eight GPUs; 192 of 200
+GB/s between hosts (NVIDIA). All-to-alls reach the bandwidth that they do on H100, of which they use
+less than A100 has.
 """
 
 _H100_ALL_REDUCE = _ring_share(
@@ -237,56 +278,62 @@ H100 = Kernels(
     speed_flop_per_s=989e12,
     matmul=AffineMatmul(1042e12, 5.7e12, 6e-6),
     memory_bytes_per_s=0.85 * 3.35e12,
-    flash_2_flop_per_s=(350e12, 350e12),
-    flash_3_flop_per_s=(740e12, 1.6 * 350e12),
+    flash_2=_rates(512, (191, 260, 298, 319, 333, 335), (154, 208, 254, 285, 299, 325)),
+    flash_3=_rates(512, (292, 423, 521, 579, 602, 616), (316, 424, 501, 542, 559, 561)),
     scale_up_share=_ring_share(450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 361e9}),
+    exchange_share=_exchange_share(450e9, 17, 98, 139, 268, 309, 336, 340),
     scale_up_bytes_per_s=450e9,
     scale_out_share=0.96,
-    eight_bit_speedup=1403 / 795,
+    eight_bit_matmul=AffineMatmul(1403 / 795 * 1042e12, 5.7e12, 6e-6, 1.0),
     all_reduce_share=_H100_ALL_REDUCE,
 )
 """H100 80 GB SXM.
 
-Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on average; FlashAttention-2
-(arXiv 2307.08691); FlashAttention-3 (Shah et al. 2024, arXiv 2407.08608): forward up to 740
-TFLOP/s, backward 1.5 to 1.75 times version 2; nccl-tests on eight GPUs: reduce-scatter and
-all-gather (361 to 363 GB/s), and all-reduce with reductions in the switch; 48 of 50 GB/s for a 400
-Gb/s adapter; best sustained products in 8 and 16 bits (ML engineering handbook).
+Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on average; in 8 bits faster
+by the ratio of the best sustained products (ML engineering handbook), with factors of one byte.
+Attention by length, causal, heads of 128: FlashAttention-2 (arXiv 2307.08691), backward from its
+rates forward and together; FlashAttention-3 (Shah et al. 2024, arXiv 2407.08608, figures 5 and 6).
+nccl-tests on eight GPUs: reduce-scatter and all-gather (361 to 363 GB/s), and all-reduce with
+reductions in the switch; all-to-all of XLA's table; 48 of 50 GB/s for a 400 Gb/s adapter.
 """
 
-H100_500W = replace(H100, memory_bytes_per_s=0.85 * 2.4e12)
-"""An H100 of 500 W with 2.4 TB/s of memory (Liang et al. 2024, torchtitan, arXiv 2410.06511)."""
+H100_500W = replace(
+    H100,
+    matmul=AffineMatmul(600e12, 5.7e12, 6e-6),
+    eight_bit_matmul=AffineMatmul(1170e12, 5.7e12, 6e-6, 1.0),
+    memory_bytes_per_s=0.85 * 2.4e12,
+)
+"""An H100 of 500 W with 2.4 TB/s of memory (Liang et al. 2024, torchtitan, arXiv 2410.06511).
 
-
-def _scaled(h100_flop_per_s: tuple[float, float] | None) -> tuple[float, float]:
-    """Return rates of H100 times the best sustained products of GB200 over those of H100."""
-    assert h100_flop_per_s is not None
-    forward, backward = h100_flop_per_s
-    return 1822 / 795 * forward, 1822 / 795 * backward
-
+Large products at that power, in 16 and in 8 bits by rows: FBGEMM, pull request 2546. Small ones
+cost what they cost on H100.
+"""
 
 GB200 = Kernels(
     speed_flop_per_s=2500e12,
     matmul=AffineMatmul(1822e12, 8 / 3.35 * 5.7e12, 6e-6),
     memory_bytes_per_s=0.85 * 8e12,
-    flash_2_flop_per_s=_scaled(H100.flash_2_flop_per_s),
-    flash_3_flop_per_s=_scaled(H100.flash_3_flop_per_s),
+    flash_2=_rates(512, (53, 135, 241, 325, 375, 397, 406), (36, 107, 191, 265, 309, 331, 342)),
+    flash_3=_rates(2048, (1097, 1408, 1574, 1708, 1622), (885, 1148, 1332, 1328, 1226)),
     scale_up_share=Curve(
         tuple((size, min(share, 680 / 900)) for size, share in H100.scale_up_share.points)
     ),
+    exchange_share=_exchange_share(900e9, 52, 94, 277, 438, 546, 610, 614),
     scale_up_bytes_per_s=900e9,
     scale_out_share=0.96,
-    eight_bit_speedup=3616 / 1822,
+    eight_bit_matmul=AffineMatmul(4200e12, 8e12, 5.75e-6, 1.0),
     all_reduce_share=Curve(
         tuple((size, min(share, 850 / 900)) for size, share in _H100_ALL_REDUCE.points)
     ),
 )
 """A GPU of a GB200 NVL72.
 
-Best sustained matrix products in 16 and 8 bits (ML engineering handbook), 8 TB/s of memory and 900
-GB/s of NVLink each way by specification (NVIDIA), of which rings of 32 GPUs reach 680, and
-all-reduces with reductions in the switch 850. Unpublished values are scaled from H100: small
-products by memory bandwidth, attention by products.
+Best sustained matrix products in 16 bits (ML engineering handbook), small ones by H100's and the
+bandwidth of memory; in 8 bits a fit to 125 shapes of XLA's measured table on B200, 9 to 13 % off in
+the mean square. Attention by length, causal, heads of 128: PyTorch's FlashAttention-2 on B200, and
+in place of FlashAttention-3 cuDNN on GB200 (NVIDIA, cudnn-frontend). 8 TB/s of memory and 900 GB/s
+of NVLink each way by specification (NVIDIA), of which rings of 32 GPUs reach 680, all-reduces with
+reductions in the switch 850, and all-to-alls of eight what XLA's table measured.
 """
 
 
@@ -294,8 +341,9 @@ FLAT = Kernels(
     speed_flop_per_s=1.0,
     matmul=AffineMatmul(1.0, inf, 0.0),
     memory_bytes_per_s=inf,
-    flash_2_flop_per_s=(1.0, 1.0),
+    flash_2=_rates(1, (1e-12,), (1e-12,)),
     scale_up_share=H100.scale_up_share,
+    exchange_share=H100.exchange_share,
     scale_up_bytes_per_s=H100.scale_up_bytes_per_s,
     scale_out_share=H100.scale_out_share,
 )

@@ -25,6 +25,7 @@ from faultline.simulator.pattern.step_pattern import (
 )
 from faultline.simulator.workload.gpu_memory import Recompute
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
+from faultline.simulator.workload.layer_times import LayerTimes
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.sharding import check_sharding, unit_messages
 from faultline.simulator.workload.transformer import Transformer, WorkloadError
@@ -33,15 +34,6 @@ from faultline.strategies.interface.split_backward import SplitBackward
 
 _BYTES = 2.0
 """Bytes of an activation, a weight, or a gradient within a replica: 16 bits."""
-_FORWARD_TRAFFIC = (22.0, 16.0)
-"""Bytes per token and hidden unit that norms, biases, dropouts and activation functions move
-through memory in a layer's forward pass: outside of tensor parallelism, and within."""
-_SCORES_TRAFFIC = 13.0
-"""Bytes per score of attention if the kernel is not fused."""
-_BACKWARD_TRAFFIC = 1.6
-"""Memory traffic of the backward pass over that of the forward pass."""
-_LOGITS_TRAFFIC = 10.0
-"""Bytes per logit."""
 _OPTIMIZER_TRAFFIC = 30.0
 """Bytes per parameter in an Adam step."""
 
@@ -83,6 +75,10 @@ class ParallelJob:
     # Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
     # counts them as replicas.
     context: int = 1
+    # Whether these ranks have equal shares of the unmasked scores: each has one block of tokens
+    # from the front of a sequence and one from its end. Otherwise the rank with the last tokens
+    # computes longest (PyTorch until 2.5).
+    balanced_context: bool = True
     # Shares of messages that hide behind compute: of tensor parallelism, between stages, and of
     # gradients and weights between replicas. Sharded weights of the first layer, and gradients of
     # the last, never hide.
@@ -95,8 +91,8 @@ class ParallelJob:
     part_layers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kernels.attention_flop_per_s(self.attention)
-        self.kernels.matmul_speedup(self.matmul_precision)
+        self.kernels.attention_rates(self.attention)
+        self.kernels.matmul_in(self.matmul_precision)
         if self.model.experts > 1 and self.model.experts % self.layout.tensor:
             raise WorkloadError(
                 f"job: {self.layout.tensor} tensor-parallel ranks cannot share "
@@ -228,10 +224,10 @@ class ParallelJob:
         return [for_gradients * each for each in sent], [for_weights * each for each in sent]
 
     def _part(self, layers: int, *, first: bool, last: bool) -> PartWork:
-        forward_s, backward_s = self._layer_s()
-        forward_s, backward_s = layers * forward_s, layers * backward_s
+        times = self.times()
+        forward_s, backward_s = (layers * each for each in times.layer())
         if last:
-            logits_s, output_backward_s = self._output_s()
+            logits_s, output_backward_s = times.output()
             forward_s, backward_s = forward_s + logits_s, backward_s + output_backward_s
         forward_tensor, backward_tensor = (each.times(layers) for each in self._tensor_messages())
         if self.layout.tensor > 1 and not self.sequence_parallel:
@@ -241,7 +237,10 @@ class ParallelJob:
             backward_tensor = backward_tensor if last else backward_tensor.then(gather)
         keys = self._context_messages().times(layers)
         forward = self._pass(forward_s, forward_tensor, keys)
-        backward = self._pass(backward_s, backward_tensor, keys.times(2))
+        # Backward, keys and values are gathered again, and so are their gradients. Full
+        # recomputation gathers them once more.
+        backward_keys = keys.times(3 if self.recompute == "full" else 2)
+        backward = self._pass(backward_s, backward_tensor, backward_keys)
         if self.shards_weights and self.shards > 1:
             gathered, reduced = self._unit_messages(layers, first=first, last=last)
             again = gathered.times(self.reshard_after_forward)
@@ -267,96 +266,50 @@ class ParallelJob:
         sent = tensor.size_bytes, context.size_bytes
         return PassWork(self._flop(seconds), *sent, tensor.hops, context.hops)
 
-    def _layer_s(self) -> tuple[float, float]:
-        """Return the seconds of a layer's passes on one rank, including recomputation."""
-        model, tensor = self.model, self.layout.tensor
-        tokens, hidden = self._tokens, model.hidden
-        gates = model.ffn_matrices - 1
-        products = (
-            (tokens, (model.query_width + 2 * model.key_value_width) / tensor, hidden),
-            (tokens, hidden, model.query_width / tensor),
+    def times(self) -> LayerTimes:
+        """Return the price of a layer on one rank."""
+        return LayerTimes(
+            self.model,
+            self.kernels,
+            self.layout.tensor,
+            self.context,
+            self.micro_batch_sequences,
+            self.compute_efficiency,
+            self.matmul_precision,
+            self.attention,
+            self.recompute,
+            self.sequence_parallel,
+            self.balanced_context,
         )
-        # The ranks of a stage share the width of the dense network, or the experts. Tokens are
-        # assumed to be spread evenly over experts.
-        count, ranks = 1.0, tensor
-        if model.experts > 1:
-            count, ranks = model.experts / tensor, 1
-        routed = tokens * model.active_experts / model.experts
-        expert_products = (
-            (routed, gates * model.ffn_hidden / ranks, hidden),
-            (routed, hidden, model.ffn_hidden / ranks),
-        )
-        counted = [(each, 1.0) for each in products] + [(each, count) for each in expert_products]
-        forward_s = sum(self._product_s(m, n, k, times) for (m, n, k), times in counted)
-        backward_s = sum(
-            self._product_s(m, k, n, times) + self._product_s(n, k, m, times)
-            for (m, n, k), times in counted
-        )
-        outside, inside = _FORWARD_TRAFFIC
-        spread = tensor if self.sequence_parallel else 1
-        traffic_s = (
-            tokens * hidden * (outside / spread + inside / tensor) / self.kernels.memory_bytes_per_s
-        )
-        core_s, core_backward_s = self._attention_s()
-        forward_s += core_s + traffic_s
-        backward_s += core_backward_s + _BACKWARD_TRAFFIC * traffic_s
-        if self.recompute == "full":
-            backward_s += forward_s
-        elif self.recompute == "selective" and self.attention == "unfused":
-            backward_s += core_s
-        return forward_s, backward_s
-
-    def _product_s(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
-        """Return the seconds of products with weights."""
-        time_s = self.kernels.matmul.seconds(rows, columns, inner, count)
-        speedup = self.kernels.matmul_speedup(self.matmul_precision)
-        return time_s / speedup / self.compute_efficiency
-
-    def _attention_s(self) -> tuple[float, float]:
-        """Return the seconds of attention's scores and their product with values, by pass."""
-        model, kernels = self.model, self.kernels
-        tokens, heads = self._tokens, model.heads / self.layout.tensor
-        length, width = model.sequence_tokens, model.head_width
-        rates = kernels.attention_flop_per_s(self.attention)
-        if rates is not None:
-            # Half of the scores are masked; the backward pass has five products instead of two.
-            flop = 4.0 * tokens * length * width * heads / 2
-            return flop / rates[0], 2.5 * flop / rates[1]
-        batch = self.micro_batch_sequences * heads
-        rows, efficiency = length / self.context, self.compute_efficiency
-        products_s = kernels.matmul.seconds(rows, length, width, batch) / efficiency
-        products_s += kernels.matmul.seconds(rows, width, length, batch) / efficiency
-        traffic_s = _SCORES_TRAFFIC * heads * tokens * length / kernels.memory_bytes_per_s
-        return products_s + traffic_s, 2 * products_s + _BACKWARD_TRAFFIC * traffic_s
-
-    def _output_s(self) -> tuple[float, float]:
-        """Return the seconds of logits and loss, forward and backward."""
-        rows, columns = self._tokens, self.model.vocabulary / self.layout.tensor
-        product_s = self._product_s(rows, columns, self.model.hidden)
-        traffic_s = _LOGITS_TRAFFIC * rows * columns / self.kernels.memory_bytes_per_s
-        return product_s + traffic_s / 2, 2 * product_s + traffic_s / 2
 
     def _tensor_messages(self) -> tuple[Carried, Carried]:
         """Return the cost of a layer's collectives on a GPU's link, forward and backward."""
         if self.layout.tensor == 1:
             return Carried(0.0, 0.0), Carried(0.0, 0.0)
         activations = _BYTES * self._tokens * self.model.hidden
-        # Two all-reduces per pass, or two pairs of reduce-scatter and all-gather.
-        forward = backward = self.kernels.all_reduce(activations, self.layout.tensor).times(2)
-        if self.model.experts > 1:
-            # Attention takes one such pair; for experts a rank sends its tokens to them and back.
+        # Two all-reduces per pass, or two pairs of reduce-scatter and all-gather. An all-gather
+        # carries the precision of the product that follows it.
+        gathered = activations if self.matmul_precision == "bf16" else activations / 2
+        pair, gather = self._ring((activations + gathered) / 2, 2), self._ring(gathered, 1)
+        has_experts = self.model.experts > 1
+        pairs = 1 if has_experts else 2
+        if has_experts or self.sequence_parallel:
+            forward = backward = pair.times(pairs)
+            if self.recompute != "full":
+                # Inputs are kept in parts, and are gathered again for the gradients of weights.
+                backward = backward.then(gather.times(pairs))
+        else:
+            forward = backward = self.kernels.all_reduce(activations, self.layout.tensor).times(2)
+        exposed = 1.0 - self.tensor_overlap
+        forward, backward = forward.times(exposed), backward.times(exposed)
+        if has_experts:
+            # A rank sends its tokens to their experts and back, which nothing hides.
             routed = self.model.active_experts / self.layout.tensor * activations
             exchange = self.kernels.exchange(routed, self.layout.tensor).times(2)
-            forward = self._ring(activations, 2).then(exchange)
-            backward = forward.then(self._ring(activations, 1))
-        elif self.sequence_parallel:
-            forward = backward = self._ring(activations, 2).times(2)
-            # Inputs are kept in parts, and are gathered again for the gradients of weights.
-            backward = backward.then(self._ring(activations, 1).times(2))
+            forward, backward = forward.then(exchange), backward.then(exchange)
         if self.recompute == "full":
             backward = backward.then(forward)
-        exposed = 1.0 - self.tensor_overlap
-        return forward.times(exposed), backward.times(exposed)
+        return forward, backward
 
     def _ring(self, size_bytes: float, passes: int) -> Carried:
         """Return the cost of a collective of a stage's ranks on a GPU's link."""

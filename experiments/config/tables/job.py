@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from faultline.experiments.config.tables.table import ScenarioTable, count, key, share
+from faultline.simulator.workload.gpu_memory import Recompute
 from faultline.simulator.workload.kernels import AttentionKernel, MatmulPrecision
 from faultline.strategies.interface.job_shape import OptimizerBackup, Sharding
 
@@ -208,6 +209,13 @@ class ModelTable(ScenarioTable):
         1000,
         only_with=_MODELLED,
     )
+    balanced_context: bool = key(
+        True,
+        "Whether context-parallel ranks share the unmasked scores evenly, each with a block of "
+        "tokens from both halves of a sequence. If not, the rank with the last tokens is slowest.",
+        "choice: as Megatron-LM, and PyTorch from 2.6",
+        only_with=_MODELLED,
+    )
     schedule: Literal["1f1b", "split-backward"] = key(
         "1f1b",
         "Order in which a pipeline stage computes its micro-batches, under every scheme, with and "
@@ -230,7 +238,8 @@ class ModelTable(ScenarioTable):
             "a100": "A100 80 GB: cuBLAS by size, FlashAttention-2, memory traffic",
             "h100": "H100 80 GB: XLA's table of matrix products, FlashAttention, memory traffic",
             "h100-500w": "H100 of 500 W with 2.4 TB/s of memory (torchtitan, arXiv 2410.06511)",
-            "gb200": "GB200: best sustained products; unpublished rates are scaled from H100",
+            "gb200": "GB200: best sustained products in 16 bits, B200's by size in 8, cuDNN's "
+            "attention",
         },
         only_with=_MODELLED,
     )
@@ -244,12 +253,13 @@ class ModelTable(ScenarioTable):
     )
     matmul_precision: MatmulPrecision = key(
         "bf16",
-        "Number format of products with weights. Attention stays in 16 bits.",
+        "Number format of the products with weights of layers. Attention and logits stay in 16 "
+        "bits.",
         "choice: the format of most published runs",
         choices={
             "bf16": "16 bits",
-            "fp8": "8 bits: 1.76 times the speed on H100, 1.98 on GB200 (best sustained rates, ML "
-            "engineering handbook); needs kernels of one of these",
+            "fp8": "8 bits: products up to 1.76 times as fast on H100, 2.3 times on GB200, less "
+            "the conversion of their inputs; needs kernels of one of these",
         },
         only_with=_MODELLED,
     )
@@ -259,24 +269,27 @@ class ModelTable(ScenarioTable):
         "choice: FlashAttention-2, arXiv 2307.08691",
         choices={
             "unfused": "matrix products and a softmax, with scores in memory",
-            "flash-2": "FlashAttention-2: 230 TFLOP/s on A100, 350 on H100",
-            "flash-3": "FlashAttention-3 (arXiv 2407.08608): forward 740 TFLOP/s on H100, backward "
-            "560; scaled to GB200; needs kernels of one of these",
+            "flash-2": "FlashAttention-2: 99 to 189 TFLOP/s on A100, by length, up to 335 on H100",
+            "flash-3": "FlashAttention-3 (arXiv 2407.08608) on H100, forward up to 616 TFLOP/s, "
+            "cuDNN's kernel on GB200; needs kernels of one of these",
         },
         only_with=_MODELLED,
     )
-    tensor_overlap: float = _overlap("tensor- and context-parallel messages", "compute")
+    tensor_overlap: float = _overlap(
+        "tensor- and context-parallel messages, but all-to-alls of experts,", "compute"
+    )
     pipeline_overlap: float = _overlap("messages between stages", "compute")
     gradient_overlap: float = _overlap(
         "messages between groups", "the last micro-batch; with sharded weights, with each layer"
     )
-    recompute: Literal["none", "selective", "full"] = key(
+    recompute: Recompute = key(
         "selective",
         "Activations that the backward pass recomputes.",
         "choice: Korthikanti et al. 2022, arXiv 2205.05198",
         choices={
             "none": "none",
             "selective": "attention scores",
+            "operator": "all but the output of attention and every second product, as torchtitan",
             "full": "all layers",
         },
         only_with=_MODELLED,

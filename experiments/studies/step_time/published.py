@@ -19,7 +19,7 @@ from faultline.simulator.workload.kernels import KNOWN_KERNELS, AttentionKernel,
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, training_flop_per_token
 from faultline.strategies.interface.job_shape import Sharding
 
 
@@ -39,6 +39,7 @@ class Stack:
     sharding: Sharding = "optimizer"
     gradient_bytes: float = 4.0
     reshard_after_forward: bool = True
+    balanced_context: bool = True
     # As in `ParallelJob`.
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
@@ -163,13 +164,14 @@ class Case:
             stack.kernels,
             compute_efficiency=efficiency,
             recompute=self.recompute or stack.recompute,
-            sequence_parallel=stack.sequence_parallel and self.recompute != "full",
+            sequence_parallel=stack.sequence_parallel,
             attention=attention,
             sharding=stack.sharding,
             gradient_bytes=stack.gradient_bytes,
             reshard_after_forward=stack.reshard_after_forward,
             domain_replicas=load_preset(stack.cluster).scale_up.gpus_per_domain // layout.tensor,
             context=self.context,
+            balanced_context=stack.balanced_context,
             tensor_overlap=stack.tensor_overlap,
             pipeline_overlap=stack.pipeline_overlap,
             gradient_overlap=stack.gradient_overlap if overlaps else 0.0,
@@ -213,10 +215,19 @@ def _causal(model: Transformer) -> float:
     return 6.0 * weights + scores
 
 
+def _of_its_matrices(model: Transformer) -> float:
+    """Return FLOP per token of the matrices that it passes, and of the unmasked scores."""
+    masked = 6.0 * model.layers * model.sequence_tokens * model.query_width
+    return training_flop_per_token(model) - masked
+
+
 _COUNTS: dict[str, Callable[[Transformer], float]] = {
     "A1": _with_recompute,
     "A1b": _with_recompute,
     "A3": _causal,
+    "A8": _of_its_matrices,
+    "A9": _of_its_matrices,
+    "A10": _of_its_matrices,
 }
 
 
@@ -234,9 +245,8 @@ def _model(
 ) -> Transformer:
     if like:
         return replace(KNOWN_MODELS[like], **cast(Any, dimensions))
-    return Transformer(
-        hidden, ffn_hidden=4 * hidden, tied_embeddings=not untied, **cast(Any, dimensions)
-    )
+    inner = dimensions.pop("ffn_hidden", 4 * hidden)
+    return Transformer(hidden, inner, tied_embeddings=not untied, **cast(Any, dimensions))
 
 
 def _case(

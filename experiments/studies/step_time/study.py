@@ -74,6 +74,11 @@ _LOOKS = {
     "optimizer_s": BarLook("#CC79A7", "...."),
 }
 _FITTED: Mapping[str, Any] = {"marker": "D", "markerfacecolor": "white"}
+_FAMILIES = {"A9": ("^", "long context"), "A10": ("s", "experts")}
+_NOTED = 0.11
+"""Errors above which a row is named in the figure."""
+_MOST = 0.8
+"""Share of the rows that the printed interval holds."""
 _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
 
@@ -175,6 +180,44 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def draw_one_to_one(table: pd.DataFrame) -> Figure:
+    """Draw the simulated step of every published row over the published one."""
+    published = table[table.error.notna()].drop_duplicates("case")
+    ratio = published.simulated / published.published
+    published_s = published.step_s * ratio.where(published.unit != "s", 1.0 / ratio)
+    published = published.assign(published_s=published_s)
+    figure, axis = plt.subplots(figsize=(6.6, 6.0))
+    ends = np.array([0.7 * published_s.min(), 1.4 * published_s.max()])
+    axis.fill_between(ends, 0.9 * ends, 1.1 * ends, color="#E3E3E3", linewidth=0, zorder=0)
+    axis.plot(ends, ends, color="#555555", linewidth=1.0, zorder=1)
+    for case in published.itertuples():
+        colour = next(_COLOURS[gpu] for gpu in _COLOURS if gpu in case.software)
+        look = _FITTED if case.fitted else {"marker": _FAMILIES.get(case.section, ("o", ""))[0]}
+        axis.plot(case.published_s, case.step_s, color=colour, markersize=6, alpha=0.85, **look)
+        too_long = case.step_s / case.published_s - 1.0
+        if abs(too_long) > _NOTED:
+            above = too_long > 0
+            axis.annotate(
+                f"{case.case.partition(' ')[2]}, {too_long:+.0%}",
+                (case.published_s, case.step_s),
+                xytext=(-8, 6) if above else (8, -6),
+                textcoords="offset points",
+                ha="right" if above else "left",
+                va="bottom" if above else "top",
+                fontsize=8,
+            )
+    axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+    axis.set_xlabel("published step time, s")
+    axis.set_ylabel("simulated step time, s")
+    entries = [mark(gpu, colour, marker="o", linestyle="") for gpu, colour in _COLOURS.items()]
+    entries += [mark(name, marker=shape, linestyle="") for shape, name in _FAMILIES.values()]
+    entries += [mark("fitted on", linestyle="", **_FITTED), mark("equal; band: 10 %")]
+    legend_below(figure, entries, 4)
+    most = judged(table).error.abs().quantile(_MOST, interpolation="higher")
+    write_title(figure, f"{_MOST:.0%} of the predicted steps are within {most:.1%}")
+    return figure
+
+
 def draw_parts(table: pd.DataFrame) -> Figure:
     """Draw the parts of the step of every published row, by source."""
     chosen = table[table.published.notna()].drop_duplicates("case")
@@ -236,6 +279,7 @@ class StepTimeStudy(Study):
     within = 0.1
     charts: ClassVar = {
         "step-time.png": (draw_agreement, "predictions"),
+        "step-time-one-to-one.png": (draw_one_to_one, "predictions"),
         "step-time-parts.png": (draw_parts, "predictions"),
     }
 
@@ -272,6 +316,11 @@ class StepTimeStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
         """Return the errors of the predictions, by source."""
         table = judged(results["predictions"])
+        most = np.quantile(table.error.abs(), _MOST, method="inverted_cdf")
+        yield (
+            f"{len(table)} published steps are predicted with a mean error of "
+            f"{table.error.abs().mean():.1%}; {_MOST:.0%} of them are within {most:.1%}."
+        )
         named = table.assign(source=table.section.map(section_name))
         yield errors_table(
             f"Predicted steps within {self.within:.0%}", named, "source", "error", self.within

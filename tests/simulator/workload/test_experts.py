@@ -66,6 +66,52 @@ def test_all_to_alls_take_the_place_of_the_networks_collectives() -> None:
     assert 7 / 8 * 64 * 2**20 < large < 2 * 64 * 2**20
 
 
+def test_nothing_hides_the_tokens_that_go_to_experts() -> None:
+    hidden = replace(_job(EXPERTS), tensor_overlap=1.0).pattern().parts[0]
+    routed = H100.exchange(2.0 * 4096 * 4096 * 4 / 8, 8)
+    layers, both_ways = 4, 2
+    for one in (hidden.forward, hidden.backward):
+        assert one.tensor_bytes == pytest.approx(layers * both_ways * routed.size_bytes)
+
+
+@pytest.mark.parametrize(("mib", "rate"), [(16, 139e9), (256, 309e9), (1024, 336e9)])
+def test_an_all_to_all_takes_as_long_as_measured(mib: int, rate: float) -> None:
+    """XLA's table on 8 H100: bus bandwidth, seven eighths of the size over the time."""
+    carried = H100.exchange(mib * 2**20, 8)
+    assert carried.hops == 1
+    time_s = carried.size_bytes / H100.scale_up_bytes_per_s + 600e-9
+    assert 7 / 8 * mib * 2**20 / time_s == pytest.approx(rate)
+
+
+def test_few_tokens_per_expert_are_slow() -> None:
+    """128 experts of 768 on H100, 512 tokens each: kernels reach 130 to 242 TFLOP/s forward.
+
+    A dense network of the same FLOP takes less than half of that time.
+    """
+    experts = Transformer(
+        2048, 768, 32, 48, 8192, 151_936, 4, 3, experts=128, active_experts=8, head_size=128
+    )
+    dense = replace(experts, experts=1, active_experts=1, ffn_hidden=8 * 768)
+    seconds = {}
+    for model in (experts, dense):
+        job = ParallelJob(model, Layout(1, 1, 1), 1, 1, H100, compute_efficiency=0.65)
+        times = job.times()
+        seconds[model] = sum(times.product_s(each) for each in times.networks())
+    flop = 2.0 * 8192 * 8 * 3 * 2048 * 768
+    assert 130e12 < flop / seconds[experts] < 300e12
+    assert 2 * seconds[dense] < seconds[experts]
+
+
+def test_tokens_are_permuted_in_memory() -> None:
+    """Copies are sorted by GPU, by expert, and back, and the last step sums them."""
+    unlimited = replace(H100, memory_bytes_per_s=float("inf"))
+    times = replace(_job(EXPERTS), compute_efficiency=1e9).times()
+    in_memory_s = times.layer().forward - replace(times, kernels=unlimited).layer().forward
+    permuted = 4096 * 4096 * (2 + 14 * 4) / 8
+    elsewhere = 4096 * 4096 * (22 + 2 * 3 * 4 * 0.5) / 8 + 10 / 2 * 4096 * 64 / 8
+    assert in_memory_s * H100.memory_bytes_per_s == pytest.approx(permuted + elsewhere)
+
+
 def test_what_cannot_be_shared_is_refused() -> None:
     with pytest.raises(WorkloadError, match="8 tensor-parallel ranks cannot share 60 experts"):
         _job(replace(EXPERTS, experts=60))

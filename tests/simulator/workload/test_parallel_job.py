@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from faultline.simulator.workload.kernels import (
@@ -12,6 +12,7 @@ from faultline.simulator.workload.kernels import (
     GB200,
     H100,
     KNOWN_KERNELS,
+    AffineMatmul,
     Curve,
     Kernels,
 )
@@ -74,6 +75,14 @@ def test_selective_recomputation_adds_the_scores_only() -> None:
     assert computed(job_of(recompute="selective", **fused)) == computed(job_of(**fused))
 
 
+def test_recomputation_by_operator_keeps_attention_and_half_of_the_products() -> None:
+    """The other half is a sixth of the FLOP of the products of layers."""
+    usual: dict[str, Any] = {"attention": "flash-2"}
+    more = computed(job_of(recompute="operator", **usual)) - computed(job_of(**usual))
+    matrices = MODEL.attention_matrix_parameters + MODEL.ffn_matrix_parameters
+    assert more == pytest.approx(MODEL.layers * 2 * 2048 * matrices)
+
+
 @pytest.mark.parametrize(
     ("changes", "forward", "backward"),
     [
@@ -103,6 +112,26 @@ def test_bytes_of_tensor_parallelism(
     assert backward_bytes == pytest.approx(24 * backward * all_reduce)
 
 
+def test_gathers_carry_the_precision_of_the_product_that_follows() -> None:
+    """Of two reduce-scatters and two all-gathers, the latter halve; so do those of inputs."""
+    kernels = replace(counting_kernels(), eight_bit_matmul=AffineMatmul(1.0, INFINITE, 0.0))
+    usual = replace(job_of(LLAMA, layout=Layout(4, 1, 8)), kernels=kernels)
+
+    def sent(**changes: Any) -> tuple[float, float]:
+        """Return the bytes of a layer's passes, in those of an all-reduce in 16 bits."""
+        part = replace(usual, **changes).pattern().parts[0]
+        all_reduce = 2 * 7 / 8 * 2 * 2 * 4096 * 4096
+        hop = HOP_S * kernels.scale_up_bytes_per_s
+        passes = (part.forward, part.backward)
+        forward, backward = ((one.tensor_bytes + hop * one.tensor_hops) / 24 for one in passes)
+        return forward / all_reduce, backward / all_reduce
+
+    assert sent() == pytest.approx((2.0, 3.0))
+    assert sent(matmul_precision="fp8") == pytest.approx((1.5, 2.0))
+    # A recomputed layer has just gathered its inputs.
+    assert sent(recompute="full") == pytest.approx((2.0, 4.0))
+
+
 def test_bytes_between_replicas() -> None:
     """16-bit gradients all-reduced, or 32-bit ones reduce-scattered and 16-bit weights gathered."""
     plain = job_of(sharding="none").pattern()
@@ -124,6 +153,21 @@ def test_bytes_of_stages_and_of_divided_sequences() -> None:
     part = pattern.parts[0]
     assert part.forward.context_bytes == pytest.approx(6 * keys_and_values / 2)
     assert part.backward.context_bytes == pytest.approx(2 * part.forward.context_bytes)
+    # A layer that is recomputed needs the keys and values of others again.
+    again = job_of(LLAMA, context=2, recompute="full").pattern().parts[0]
+    assert again.backward.context_bytes == pytest.approx(3 * part.forward.context_bytes)
+
+
+@pytest.mark.parametrize("context", [2, 4, 8])
+def test_the_last_rank_of_an_uneven_ring_has_no_masked_blocks(context: int) -> None:
+    """It attends to all c - 1 other blocks, and to half of its own, instead of to half of all."""
+    usual: dict[str, Any] = {"context": context, "layout": Layout(8, 1, 1), "attention": "flash-2"}
+    even, uneven = (
+        computed(job_of(LLAMA, balanced_context=is_even, **usual)) for is_even in (True, False)
+    )
+    # Five products backward, two forward, each half of 2 b s^2 h.
+    scores = LLAMA.layers * 7 * 2 * 4096**2 * 4096
+    assert uneven - even == pytest.approx(scores * ((2 * context - 1) / context - 1))
 
 
 def test_efficiency_slows_products_and_leaves_the_memory() -> None:
@@ -134,7 +178,7 @@ def test_efficiency_slows_products_and_leaves_the_memory() -> None:
 
     products, slower = forward(1.0, INFINITE), forward(0.5, INFINITE)
     assert slower == pytest.approx(2 * products)
-    assert forward(0.5, 2e12) - slower == pytest.approx(forward(1.0, 2e12) - products)
+    assert forward(0.5, 2.0) - slower == pytest.approx(forward(1.0, 2.0) - products)
 
 
 @given(layers=st.integers(1, 200), parts=st.integers(1, 128))
@@ -210,7 +254,7 @@ def test_no_gpu_beats_its_specification_by_much(name: str) -> None:
     """H100's fit was made on short runs at full clocks, and 5 % is its accuracy."""
     kernels = KNOWN_KERNELS[name]
     rate = 2 * 16384**3 / kernels.matmul.seconds(16384, 16384, 16384)
-    assert 0.6 * kernels.speed_flop_per_s < rate < 1.05 * kernels.speed_flop_per_s
+    assert 0.55 * kernels.speed_flop_per_s < rate < 1.05 * kernels.speed_flop_per_s
     assert all(0 < share <= 1 for _, share in kernels.scale_up_share.points)
 
 
@@ -253,13 +297,91 @@ def test_no_ring_is_faster_than_its_bytes() -> None:
     assert ring_s(H100, 1.0, 72, 2) == pytest.approx(142 * HOP_S, rel=1e-3)
 
 
-def test_eight_bits_are_faster_where_the_gpu_has_them() -> None:
-    speedups = [each.matmul_speedup("fp8") for each in (H100, GB200)]
-    assert 1.5 < speedups[0] < speedups[1] < 2.0
-    in_16, in_8 = (
-        computed(replace(job_of(), kernels=H100, matmul_precision=bits)) for bits in ("bf16", "fp8")
+@pytest.mark.parametrize(
+    ("shape", "in_16", "in_8"),
+    [((8192, 8192, 8192), 585, 1126), ((65_536, 3584, 8192), 546, 1141)],
+)
+def test_a_gpu_of_500_w_is_near_its_measured_products(
+    shape: tuple[int, int, int], in_16: float, in_8: float
+) -> None:
+    """FBGEMM's table, in TFLOP/s."""
+    m, n, k = shape
+    for bits, rate in (("bf16", in_16), ("fp8", in_8)):
+        seconds = KNOWN_KERNELS["h100-500w"].matmul_in(cast(Any, bits)).seconds(m, n, k)
+        assert 2e-12 * m * n * k / seconds == pytest.approx(rate, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rate"),
+    [
+        ((1024, 1024, 4096), 924),
+        ((1024, 4096, 4096), 1938),
+        ((2048, 2048, 2048), 1428),
+        ((4096, 4096, 1024), 1895),
+        ((4096, 4096, 4096), 2765),
+    ],
+)
+def test_eight_bits_follow_the_measured_table_of_b200(
+    shape: tuple[int, int, int], rate: float
+) -> None:
+    """XLA's table: an affine fit to 125 shapes, 9 to 13 % off in the mean square."""
+    m, n, k = shape
+    assert 2e-12 * m * n * k / GB200.matmul_in("fp8").seconds(m, n, k) == pytest.approx(
+        rate, rel=0.2
     )
-    assert 1.0 < in_16 / in_8 < speedups[0]
+
+
+def test_only_products_of_layers_are_in_eight_bits() -> None:
+    """Logits and attention take as long as in 16 bits, and inputs have to be converted."""
+    usual = replace(job_of(LLAMA, layout=Layout(1, 1, 1), attention="flash-2"), kernels=H100)
+    in_16, in_8 = (replace(usual, matmul_precision=bits) for bits in ("bf16", "fp8"))
+    assert in_8.times().output() == in_16.times().output()
+    gains = in_16.times().layer().forward - in_8.times().layer().forward
+    slow = replace(in_8, kernels=replace(H100, eight_bit_matmul=H100.matmul))
+    converted_s = slow.times().layer().forward - in_16.times().layer().forward
+    # Six bytes of each input: of queries, of the output of attention, and of both sides of the
+    # network.
+    numbers = 2 * 4096 * (3 * 4096 + 14_336)
+    assert converted_s == pytest.approx(6 * numbers / H100.memory_bytes_per_s)
+    assert 0 < converted_s < gains
+
+
+@pytest.mark.parametrize(
+    ("inner", "columns", "gain"),
+    [(8192, 1280, 1.11), (1024, 8192, 1.43), (3584, 8192, 1.71), (8192, 7168, 1.73)],
+)
+def test_the_gain_of_eight_bits_is_near_that_of_a_measured_layer(
+    inner: int, columns: int, gain: float
+) -> None:
+    """A compiled linear layer of torchao, forward and backward, on H100 with 16,384 tokens.
+
+    At two thirds of the tabled rates, which are of short runs at full clock.
+    """
+    rows = 16_384
+    shapes = ((rows, columns, inner), (rows, inner, columns), (columns, inner, rows))
+    times = {
+        bits: 1.5 * sum(H100.matmul_in(bits).seconds(*shape) for shape in shapes)
+        for bits in ("bf16", "fp8")
+    }
+    converted_s = 6.0 * rows * (inner + columns) / H100.memory_bytes_per_s
+    assert times["bf16"] / (times["fp8"] + converted_s) == pytest.approx(gain, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "kernel", "forward", "backward"),
+    [(2048, "flash-2", 298, 254), (8192, "flash-2", 333, 299), (8192, "flash-3", 602, 559)],
+)
+def test_attention_has_the_measured_rate_of_its_length(
+    tokens: int, kernel: Any, forward: float, backward: float
+) -> None:
+    rates = H100.attention_rates(kernel)
+    assert rates is not None
+    assert rates.forward(tokens) == pytest.approx(forward * 1e12)
+    assert rates.backward(tokens) == pytest.approx(backward * 1e12)
+    # Together as measured by its authors: 265 and 308 TFLOP/s.
+    if kernel == "flash-2":
+        both = 3.5 / (1 / rates.forward(tokens) + 2.5 / rates.backward(tokens))
+        assert both == pytest.approx({2048: 265e12, 8192: 308e12}[tokens], rel=5e-3)
 
 
 def test_later_attention_is_faster() -> None:

@@ -108,13 +108,15 @@ def test_impossible_models_are_refused_in_one_line(changes: dict[str, int], mess
 
 @pytest.mark.parametrize("tensor", [1, 8])
 def test_activations_follow_the_formulas(tensor: int) -> None:
-    """Table 2 of the paper: s b h (10 + 24/t + 5 a s/(h t)), and so on."""
+    """Table 2 of the paper: s b h (10 + 24/t + 5 a s/(h t)), and so on; by operator: torchtitan."""
     s, h, a = GPT3_175B.sequence_tokens, GPT3_175B.hidden, GPT3_175B.heads
     b = 3
     scores = 5 * a * s / h
     cases: dict[Recompute, float] = {
         "none": s * b * h / tensor * (34 + scores),
         "selective": s * b * h * 34 / tensor,
+        # The layer's input, the output of attention, and half of 3 h, h, 4 h and h.
+        "operator": 2 * s * b * h * (1 + 1 + 9 / 2) / tensor,
         "full": 2 * s * b * h / tensor,
     }
     for recompute, expected in cases.items():
