@@ -66,7 +66,7 @@ def printable(text: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the known name closest to `name`, or nothing."""
     candidates = sorted(known)
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name.lower(), candidates, n=1, cutoff=0.6)
     if close:
         return f" (did you mean {close[0]!r}?)"
     # A missing or extra word ("latency" for "link_latency") scores low as a spelling.

@@ -197,18 +197,19 @@ _MEANT = {
 
 def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     if unit == "":
-        line = f"{text!r} has no unit: {kind.name} is written like {kind.example}"
         if kind not in (TIME, SIZE):
-            return line
-        value, base = float(number), "seconds" if kind is TIME else "bytes"
-        return f"{line}; {value:,.12g} {base} are {with_unit(value, kind)}"
+            return f"{text!r} has no unit: {kind.name} is written like {kind.example}"
+        base = "seconds" if kind is TIME else "bytes"
+        return f"{text} what? Write {with_unit(float(number), kind)} if these are {base}"
     if kind is SIZE and unit[-1:] == "b":
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
     if kind is TIME:
         by_lower = _MEANT | by_lower
-    # The case of b and B distinguishes bits from bytes, so it is never guessed.
-    if kind in (TIME, SPEED, POWER) and unit.lower() in by_lower:
+    if kind is SIZE:
+        # The case of b and B distinguishes bits from bytes, so it is never guessed.
+        by_lower = {known.removesuffix("B").lower(): known for known in kind.units}
+    if kind in (TIME, SPEED, POWER, SIZE) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
     for other_kind in (SIZE, BANDWIDTH, TIME, SPEED, POWER):
         if unit in other_kind.units:

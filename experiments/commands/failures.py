@@ -15,7 +15,7 @@ from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, d
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, duration_text
 from faultline.experiments.commands.declarations.shared import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
-from faultline.experiments.commands.output import explained, print_json, waiting
+from faultline.experiments.commands.output import explained, is_figure, print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
@@ -47,11 +47,12 @@ def execute_draw(arguments: argparse.Namespace) -> None:
     scenario = _scenario(arguments)
     with waiting("drawing failures"):
         drawing = draw(scenario, arguments.days * _DAY_S, arguments.seed)
-    if arguments.csv is not None:
-        with explained(f"--csv {arguments.csv}"):
-            write_trace(drawing.failures, arguments.csv)
-    if arguments.output is not None:
-        _draw_figure(drawing, scenario, arguments)
+    for path in arguments.output:
+        if is_figure(path):
+            _draw_figure(drawing, scenario, arguments, path)
+        else:
+            with explained(f"-o {path}"):
+                write_trace(drawing.failures, path)
     if arguments.json:
         print_json(_as_json(drawing, arguments.seed))
     else:
@@ -90,17 +91,19 @@ def _model(what: str) -> str | None:
     return "mix" if "cause" in tables or "observed" in tables else None
 
 
-def _draw_figure(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
+def _draw_figure(
+    drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace, path: Path
+) -> None:
     # Matplotlib takes longer to import than all else here.
     from faultline.experiments.figures.failures import draw_figure
 
     if not drawing.failures:
         raise UserError(
-            f"-o {arguments.output}: no failure in {arguments.days:g} days, a mean of "
+            f"-o {path}: no failure in {arguments.days:g} days, a mean of "
             f"{duration_text(drawing.mtbf_s)} apart; draw more days"
         )
-    with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
-        draw_figure(drawing, _title(drawing, scenario, arguments), arguments.output)
+    with explained(f"-o {path}"):
+        draw_figure(drawing, _title(drawing, scenario, arguments), path)
 
 
 def _title(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> str:
@@ -153,7 +156,7 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
         f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
         "group"
     )
-    _print_written(console, figure=arguments.output, trace=arguments.csv)
+    _print_written(console, arguments.output)
 
 
 def _table(drawing: Drawing, days: float) -> Table:
@@ -178,10 +181,10 @@ def _causes_table(rows: Iterable[Sequence[str]], numbers: Sequence[str], **look:
     return text_table(rows, columns, box=None, pad_edge=False, padding=(0, 1, 0, 0))
 
 
-def _print_written(console: Screen, **paths: Path | None) -> None:
-    for option, path in paths.items():
-        if path is not None:
-            console.print(f"{option}: {path}")
+def _print_written(console: Screen, paths: Iterable[Path]) -> None:
+    kinds = {".csv": "trace", ".toml": "mix"}
+    for path in paths:
+        console.print(f"{kinds.get(path.suffix.lower(), 'figure')}: {path}", soft_wrap=True)
 
 
 def _few_digits(number: float, digits: int = 2) -> str:
@@ -225,9 +228,8 @@ def execute_fit(arguments: argparse.Namespace) -> None:
     log = node_log(arguments, arguments.log)
     fitted = fit(log)
     for path in arguments.output:
-        remedy = "name a mix (.toml) or a figure (.png)"
-        with explained(f"-o {path}", remedy, ValueError):
-            if path.suffix == ".toml":
+        with explained(f"-o {path}"):
+            if path.suffix.lower() == ".toml":
                 write_file(path, mix_text(fitted))
             else:
                 from faultline.experiments.figures.failures import draw_fit
@@ -236,9 +238,7 @@ def execute_fit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(fit_as_json(fitted))
     else:
-        console = print_fit(fitted)
-        for path in arguments.output:
-            console.print(f"{'mix' if path.suffix == '.toml' else 'figure'}: {path}")
+        _print_written(print_fit(fitted), arguments.output)
 
 
 def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
@@ -252,8 +252,8 @@ def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
         columns = {name.lower(): column for name, _, column in pairs}
         if len(columns) < len(pairs) or not all(columns) or not all(columns.values()):
             raise UserError(
-                f"--columns {' '.join(arguments.columns)}: write NAME=COLUMN once for each column "
-                "to read, for example time=timestamp node=hostname"
+                f"--columns {','.join(arguments.columns)}: write NAME=COLUMN once for each column "
+                "to read, for example time=timestamp,node=hostname"
             )
     span_s = None if arguments.days is None else arguments.days * _DAY_S
     selection = JobSelection(

@@ -28,7 +28,6 @@ from faultline.experiments.analysis.learned_job import scenario_text, stops_of
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.failures import fit_as_json, node_log, print_fit
 from faultline.experiments.commands.output import (
-    check_figure,
     check_output,
     explained,
     print_json,
@@ -147,7 +146,6 @@ def _first_line(path: Path) -> str:
 def execute_backtest(arguments: argparse.Namespace) -> None:
     """Run ``backtest``."""
     if arguments.output is not None:
-        check_figure(arguments.output)
         check_output("-o", arguments.output)
     if is_fault_records(_first_line(arguments.log)):
         _backtest_down(arguments)

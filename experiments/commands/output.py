@@ -13,6 +13,7 @@ from typing import Any
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.planner.resizing import Size
 from faultline.experiments.progress import WorkProgress
 from faultline.experiments.screen import Screen, message_console, text_column
 from faultline.experiments.streams import print_text
@@ -23,9 +24,6 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
-
-PAGES = (".html", ".htm")
-"""Endings of files with a page."""
 
 
 def print_json(content: Any) -> None:
@@ -77,6 +75,11 @@ def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: st
             raise UserError(f"--{name}: has no effect {where}; leave it out")
 
 
+def size_of(arguments: argparse.Namespace) -> Size:
+    """Return the options that `declarations.shared.add_size` adds."""
+    return Size(arguments.gpus, arguments.mtbf, arguments.restart, arguments.steps)
+
+
 @contextmanager
 def explained(place: object, remedy: str = "", *others: type[Exception]) -> Iterator[None]:
     """Turn an OSError, or one of other kinds, into a UserError: place, reason, remedy."""
@@ -106,19 +109,6 @@ def write_output(option: str, path: Path, text: str) -> None:
 def is_figure(path: Path) -> bool:
     """Return whether the suffix of a file is that of a figure."""
     return path.suffix.lower().removeprefix(".") in PLOT_FORMATS
-
-
-def check_figure(path: Path) -> None:
-    """Refuse a ``-o`` whose suffix is not that of a figure."""
-    check_ending("-o", path, *(f".{suffix}" for suffix in PLOT_FORMATS))
-
-
-def check_ending(option: str, path: Path, *endings: str) -> None:
-    """Refuse a file whose name does not end as the format requires that the command writes."""
-    if path.suffix.lower() not in endings:
-        *others, last = endings
-        known = f"{', '.join(others)} or {last}" if others else last
-        raise UserError(f"{option} {path}: name a file that ends in {known}")
 
 
 def make_folder(folder: Path, option: str) -> None:

@@ -12,14 +12,13 @@ from functools import partial
 
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.commands.output import (
-    PAGES,
-    check_ending,
     check_output,
     print_json,
     progress_of,
     write_output,
 )
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.planner.answer import (
     DECIDING_WORLDS,
     QUICK_WORLDS,
@@ -52,7 +51,6 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish a job."""
     names, prices = arguments.scenarios, arguments.prices
     if arguments.page is not None:
-        check_ending("--page", arguments.page, *PAGES)
         check_output("--page", arguments.page)
     if len(names) > 1:
         _check_for_several(arguments)
@@ -161,6 +159,9 @@ def _check_for_several(arguments: argparse.Namespace) -> None:
     for option, is_stated in alone.items():
         if is_stated:
             raise UserError(f"{option}: applies to one scenario; plan each by itself")
+    # A wrong name is refused before the first scenario is planned for minutes.
+    for name in arguments.scenarios:
+        read_source(name)
     scenarios, prices = len(arguments.scenarios), len(arguments.prices)
     if prices not in (0, 1, scenarios):
         raise UserError(

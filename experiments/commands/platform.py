@@ -13,8 +13,6 @@ from faultline.experiments.analysis.platform_phases import PhaseChange, compare_
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, rate_text
 from faultline.experiments.commands.output import (
-    check_ending,
-    check_figure,
     explained,
     pairs_table,
     print_files,
@@ -27,7 +25,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
 from faultline.experiments.streams import print_note
-from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.errors import nearest
 from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_report
@@ -41,7 +39,7 @@ from faultline.platforms.topology_import import (
     read_nccl_topology,
     read_switches,
 )
-from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity, parse_quantity
+from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.collectives.algorithms import CollectiveError
@@ -69,7 +67,6 @@ _SPEC_ONLY = (
 
 def execute_generate(arguments: argparse.Namespace) -> None:
     """Write the XML of a spec."""
-    check_ending("-o", arguments.output, ".xml")
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     if arguments.plane:
         spec = rail_plane(spec)
@@ -90,8 +87,17 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
     return load_spec(name, overrides)
 
 
+def _check_is_file(path: Path) -> None:
+    if str(path) in preset_names() and not path.exists():
+        raise UserError(
+            f"{path}: a shipped cluster, no file; write one: faultline platform generate {path} "
+            f"-o {path}.xml"
+        )
+
+
 def execute_check(arguments: argparse.Namespace) -> None:
     """Print the contents of a platform, or its mistakes."""
+    _check_is_file(arguments.file)
     with waiting("loading it in SimGrid"):
         report = check_report(arguments.file, arguments.gpu_hosts)
     if arguments.json:
@@ -107,7 +113,7 @@ def execute_draw(arguments: argparse.Namespace) -> None:
     # Importing Matplotlib takes a second: only a command that draws imports it.
     from faultline.experiments.figures.platform_drawing import draw_platform
 
-    check_figure(arguments.output)
+    _check_is_file(arguments.file)
     platform = read_platform(arguments.file, arguments.gpu_hosts)
     with explained(f"-o {arguments.output}", "name a file that can be written"), waiting("drawing"):
         draw_platform(platform, arguments.output)
@@ -274,7 +280,10 @@ def execute_probe(arguments: argparse.Namespace) -> None:
         ("flows", f"{result.flows:,}"),
     )
     Screen().print(
-        pairs_table(rows, f"{arguments.collective} by {result.algorithm}, {arguments.bytes}")
+        pairs_table(
+            rows,
+            f"{arguments.collective} by {result.algorithm}, {format_quantity(size_bytes, SIZE)}",
+        )
     )
     if size_bytes < SMALLEST_CHECKED_BYTES:
         print_note("below 16 MiB times are mostly latencies, which are unchecked")
@@ -282,12 +291,10 @@ def execute_probe(arguments: argparse.Namespace) -> None:
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
     """Return the platform XML and the bytes of the arguments."""
-    with explained("--bytes", "", PlatformError):
-        size_bytes = parse_quantity(arguments.bytes, SIZE)
+    size_bytes = arguments.bytes
     if not 1 <= size_bytes <= _MOST_BYTES:
-        raise UserError(f"--bytes {arguments.bytes!r}: write a size from 1B to 1EB, like 1GB")
-    if arguments.gpus is not None and arguments.gpus < 2:
-        raise UserError(f"--gpus {arguments.gpus}: a collective needs at least 2 ranks")
+        text = format_quantity(size_bytes, SIZE)
+        raise UserError(f"--bytes {text}: write a size from 1B to 1EB, like 1GB")
     return _platform(arguments), size_bytes
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from faultline.experiments.analysis.selection import check_axis
 from faultline.experiments.commands.output import (
-    PAGES,
-    check_ending,
     check_output,
     explained,
     make_folder,
@@ -30,11 +28,11 @@ def execute(arguments: argparse.Namespace) -> None:
     with waiting("drawing"):
         pictures = usual_figures(sweep)
     folder: Path = arguments.output or file.with_name(f"{file.stem}-figures")
-    make_folder(folder, "-o FOLDER")
+    make_folder(folder, "-o DIR")
     written: dict[Path, str] = {}
     for picture in pictures:
         path = folder / f"{picture.name}.{arguments.format}"
-        with explained(path, "choose another -o FOLDER"):
+        with explained(path, "choose another -o DIR"):
             save_figure(picture.figure, path)
         written[path] = f"{path}: {picture.title}"
     print_files(arguments, written)
@@ -44,14 +42,13 @@ def execute_report(arguments: argparse.Namespace) -> None:
     """Run the command."""
     file: Path = arguments.file
     output: Path = arguments.output or file.with_suffix(".html")
-    check_ending("--output", output, *PAGES)
     sweep = read_sweep(file)
     if sweep.frame.empty:
         raise UserError(f"{file}: no run of this sweep has finished yet; let faultline sweep go on")
     if arguments.by is not None:
         check_axis(sweep.frame, arguments.by, "--by")
-    check_output("--output", output)
+    check_output("-o", output)
     with waiting("comparing and drawing"):
         text = report_page(sweep, arguments.price, arguments.by)
-    write_output("--output", output, text)
+    write_output("-o", output, text)
     print_files(arguments, {output: str(output)})

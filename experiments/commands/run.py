@@ -17,12 +17,15 @@ from faultline.experiments.commands.output import (
     pairs_table,
     print_json,
     progress_of,
+    size_of,
     waiting,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import command_scenario
+from faultline.experiments.config.scenario_file import command_scenario, read_source
+from faultline.experiments.job.job_shape import check_layout
 from faultline.experiments.job.workload import assumed_of_step
+from faultline.experiments.planner.resizing import resize
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.screen import Screen, text_column
@@ -37,7 +40,10 @@ if TYPE_CHECKING:
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    scenario = command_scenario(arguments.scenario, arguments.settings)
+    source = read_source(arguments.scenario, arguments.settings)
+    sentences = resize(source, size_of(arguments))
+    scenario = source.used_scenario()
+    check_layout(scenario)
     file = arguments.timeline
     events: list[Event] | None = None if file is None else []
     if file is not None:
@@ -56,6 +62,8 @@ def execute(arguments: argparse.Namespace) -> None:
     if assumed := assumed_of_step(scenario):
         values = " and ".join(f"{key} = {value}" for key, value in assumed.items())
         console.print(f"The step time assumes {values}; state your job's values.", style="dim")
+    for sentence in sentences:
+        console.print(sentence, style="dim", soft_wrap=True)
     if record["completed_steps"] < record["steps"]:
         console.print(
             "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"

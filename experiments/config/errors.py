@@ -37,11 +37,16 @@ EXPLAINED = (
 """Errors whose message is complete; for any other, the class is printed too."""
 
 
+def likely(word: str, known: list[str]) -> str | None:
+    """Return the known word that another one most likely means, if any."""
+    return next(iter(get_close_matches(word.lower(), known, n=1)), None)
+
+
 def did_you_mean(word: str, known: list[str]) -> str:
     """Return a remedy for an unknown word: the likely one, or all known ones."""
-    close = get_close_matches(word.lower(), known, n=1)
+    close = likely(word, known)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {close!r}?"
     return f"use one of {', '.join(sorted(known))}"
 
 

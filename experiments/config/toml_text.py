@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from faultline.experiments.config.errors import Location, Mistake, UserError, and_more
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import MEBIBYTE, read_text
+from faultline.platforms.preset_library import preset_names
 from faultline.platforms.toml_lines import key_lines, load_toml
 
 if TYPE_CHECKING:
@@ -71,18 +72,27 @@ class Library:
         try:
             return read_text(name_or_path, LARGEST_BYTES)
         except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            for kind, place in _FOLDERS.items():
-                if missing and kind != self.kind and name_or_path in Library(kind, place).names():
-                    raise UserError(
-                        f"{called or name_or_path}: this is a {kind}, where a {self.kind} is "
-                        f"needed ({', '.join(shipped)}, or a TOML file)"
-                    ) from error
-            reason = "no such file" if missing else error.strerror
-            raise UserError(
-                f"{called or name_or_path}: {reason}{nearest(name_or_path, shipped)}; name a TOML "
-                f"file or a shipped {self.kind} ({', '.join(shipped)})"
-            ) from error
+            what, remedy = str(error.strerror), ""
+            if isinstance(error, FileNotFoundError):
+                kind = self._other_kind(name_or_path.lower())
+                what = f"that is a {kind}" if kind else "no such file"
+                remedy = "" if kind else nearest(name_or_path, shipped)
+            place = called or name_or_path
+            remedy = remedy or f"; name a {self.kind} ({', '.join(shipped)}) or a TOML file"
+            raise UserError(f"{place}: {what}{remedy}") from error
+
+    def _other_kind(self, name: str) -> str | None:
+        """Return the kind of a shipped thing of another kind; None if nothing has this name."""
+        from faultline.strategies.plugins.registry import all_protections, all_strategies
+
+        others = {
+            kind: Library(kind, place).names()
+            for kind, place in _FOLDERS.items()
+            if kind != self.kind
+        }
+        others |= {"scheme": [*all_strategies()], "protection": [*all_protections()]}
+        others["platform"] = [*preset_names()]
+        return next((kind for kind, names in others.items() if name in names), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import (
     domain_gpus_of,
     memory_of,
@@ -19,7 +20,7 @@ from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.transformer import WorkloadError
 from faultline.strategies.interface.job_shape import JobShape, Sharding, shards_weights
 from faultline.strategies.interface.scheme import Strategy
-from faultline.strategies.plugins.registry import build_strategy
+from faultline.strategies.plugins.registry import build_strategy, strategy_class
 
 if TYPE_CHECKING:
     from faultline.simulator.workload.parallel_job import ParallelJob
@@ -31,6 +32,23 @@ def scheme_of(scenario: Scenario, redundancy: int) -> Strategy:
     return build_strategy(
         table.name, scenario.job.groups, redundancy, table.options(), job_shape(scenario)
     )
+
+
+NEEDS_LAYOUT = "needs the layout of a group: set model.pipeline and model.tensor"
+
+
+def lacks_layout(model: ModelTable, scheme: str) -> bool:
+    """Return whether a scheme needs the stages or domains of a group, and the job states none."""
+    is_stated = model.name != "stated" or not {"pipeline", "tensor"}.isdisjoint(
+        model.model_fields_set
+    )
+    return not is_stated and "layout" in strategy_class(scheme).needs
+
+
+def check_layout(scenario: Scenario) -> None:
+    """Refuse a scheme without the layout that it needs: it would be simulated as another one."""
+    if lacks_layout(scenario.model, scenario.strategy.name):
+        raise UserError(f"strategy.name = {scenario.strategy.name!r}: {NEEDS_LAYOUT}")
 
 
 def job_shape(scenario: Scenario) -> JobShape:

@@ -16,6 +16,7 @@ from faultline.experiments.job.hardware import (
     source_of_machines,
     standbys_of,
 )
+from faultline.experiments.job.job_shape import check_layout
 from faultline.experiments.job.placement import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
@@ -68,7 +69,9 @@ def explained_recoveries(
         if name != scenario.strategy.name:
             changes |= {"strategy.redundancy": None}
         try:
-            resolved = resolve(scenario.change(changes))
+            stated = scenario.change(changes)
+            check_layout(stated)
+            resolved = resolve(stated)
             strategy = resolved.strategy()
         except (StrategyError, UserError) as error:
             yield f"{name}: {error}"

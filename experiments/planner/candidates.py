@@ -12,7 +12,7 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.hardware import standbys_of
-from faultline.experiments.job.job_shape import job_shape
+from faultline.experiments.job.job_shape import NEEDS_LAYOUT, job_shape, lacks_layout
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.platforms.errors import PlatformError
@@ -22,9 +22,6 @@ from faultline.strategies.plugins.registry import all_protections, all_strategie
 MOST_SET_UPS = 3
 """Protections of a scheme, and of a moment of return, that are simulated."""
 
-_NEEDS_LAYOUT = (
-    "needs the layout of a group: set model.pipeline and model.tensor, or name it in --schemes"
-)
 _NEEDS_STANDBYS = "no machine stands by for it: set recovery.hardware=standby and recovery.standbys"
 
 
@@ -162,14 +159,10 @@ def _chosen_schemes(
 ) -> tuple[list[str], list[LeftOut]]:
     """Return the schemes to plan and those left out; an unknown name is a UserError."""
     known = all_strategies()
-    if names:
-        return _named("--schemes", "scheme", names, list(known)), []
-    table = situation.scenario.model
-    has_layout = table.name != "stated" or not {"pipeline", "tensor"}.isdisjoint(
-        table.model_fields_set
-    )
-    chosen = [name for name, scheme in known.items() if has_layout or "layout" not in scheme.needs]
-    return chosen, [LeftOut(name, None, _NEEDS_LAYOUT) for name in known if name not in chosen]
+    named = _named("--schemes", "scheme", names, list(known)) if names else list(known)
+    model = situation.scenario.model
+    chosen = [name for name in named if not lacks_layout(model, name)]
+    return chosen, [LeftOut(name, None, NEEDS_LAYOUT) for name in named if name not in chosen]
 
 
 def _chosen_protections(names: Sequence[str] | None) -> list[str]:

@@ -19,7 +19,6 @@ from faultline.experiments.job.durations import (
 )
 from faultline.experiments.job.failure_model import (
     failure_model,
-    stated_mtbf_s,
 )
 from faultline.experiments.job.hardware import (
     breakage_of,
@@ -36,6 +35,7 @@ from faultline.experiments.job.step_times import (
     jitter_of_passes,
 )
 from faultline.experiments.job.workload import Workload, workload_of
+from faultline.experiments.planner.resizing import scale_mtbf, state_mtbf
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.job.job import Rejoin
@@ -211,7 +211,7 @@ def read_situation(
     """
     source = read_source(name, settings)
     source.change({"times.restart_s": restart_s} if restart_s else {}, "--restart")
-    assumptions = _state_mtbf(source, mtbf_s) if mtbf_s else []
+    assumptions = state_mtbf(source, mtbf_s, _scenario(source)) if mtbf_s else []
     mtbf_is_stated = ("failures", "mtbf_s") in source.options
     stated = _scenario(source)
     own_gpus = stated.job.gpus
@@ -250,7 +250,7 @@ def _at_size(
         return _Sized(stated, workload, durations, [])
     source.change({"job.gpus": gpus}, "--gpus")
     assumptions = [
-        _scale_mtbf(source, stated, own_gpus, gpus, mtbf_is_stated),
+        scale_mtbf(source, stated, own_gpus, gpus, mtbf_is_stated),
         f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
         "the scenario: model and storage bandwidth are assumed to scale with the GPUs.",
     ]
@@ -278,7 +278,7 @@ def _with_groups(
     if groups != stated.job.groups:
         source.change({"job.groups": groups}, "--gpus")
         assumptions = [
-            _scale_mtbf(source, stated, own_gpus, groups * group_gpus, mtbf_is_stated),
+            scale_mtbf(source, stated, own_gpus, groups * group_gpus, mtbf_is_stated),
             "Each group trains the scenario's number of micro-batches per step: the batch grows "
             f"with the groups; the number of {'tokens' if stated.job.tokens else 'steps'} stays.",
         ]
@@ -292,41 +292,6 @@ def _scenario(source: ScenarioSource) -> Scenario:
     redundancy = value_at(source.tables, ("strategy", "redundancy"))
     of_scheme = None if redundancy is not None else "--schemes"
     return source.used_scenario({"strategy.name": of_scheme, "protection.name": "--protections"})
-
-
-def _state_mtbf(source: ScenarioSource, mtbf_s: float) -> list[str]:
-    """Set the mean time between failures; return a sentence about the scaling of a mix."""
-    assumptions = []
-    if value_at(source.tables, ("failures", "model")) == "mix":
-        own = _scenario(source)
-        assumptions.append(
-            f"A failure every {time_text(mtbf_s)}, as stated: all rates of the "
-            f"{own.failures.process} are scaled by one factor, from a failure every "
-            f"{time_text(failure_model(own).mtbf_s)}."
-        )
-        source.change({"failures.rate": "mtbf"})
-    source.change({"failures.mtbf_s": mtbf_s}, "--mtbf")
-    return assumptions
-
-
-def _scale_mtbf(
-    source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool
-) -> str:
-    """Set the mean time between failures at another number of GPUs; return a sentence about it."""
-    failures = base.failures
-    if failures.model == "trace":
-        return "The failures of the trace do not change with the number of GPUs."
-    if failures.model == "mix" and failures.rate == "model":
-        return "The rates of the failure mix scale with the GPUs."
-    if is_stated:
-        return "The mean time between failures is used as stated."
-    own_s = stated_mtbf_s(base)
-    mtbf_s = own_s * own_gpus / gpus
-    source.change({"failures.mtbf_s": mtbf_s})
-    return (
-        f"A failure every {time_text(mtbf_s)}: the scenario's {time_text(own_s)} at "
-        f"{own_gpus:,} GPUs, scaled with 1 / GPUs."
-    )
 
 
 def _rate_in_words(scenario: Scenario) -> dict[str, bool]:

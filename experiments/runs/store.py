@@ -195,7 +195,7 @@ def read_store(file: Path) -> Iterator[Store]:
     """
     _check_path(file)
     if not file.exists():
-        raise UserError(f"{file}: no such file; make one with faultline sweep GRID -o {file}")
+        raise UserError(f"{file}: no such file; make one with faultline sweep GRID")
     if not file.is_file():  # Opening a pipe would wait for ever.
         raise UserError(f"{file}: not a regular file; name a file that faultline sweep wrote")
     with _explained(file), closing(_connected(file, "ro")) as connection:

@@ -18,7 +18,7 @@ from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source, scenario_from
 from faultline.experiments.job.durations import is_measured
-from faultline.experiments.job.job_shape import job_shape
+from faultline.experiments.job.job_shape import check_layout, job_shape
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.runs.execution import progress_of_runs
@@ -104,6 +104,7 @@ def make_plan(grid: Grid) -> SweepPlan:
 
 def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
     """Refuse a point that cannot be simulated; the scheme is checked once for equal points."""
+    check_layout(scenario)
     redundancy = scenario.strategy.redundancy
     if is_measured(scenario):
         check_platform(scenario)

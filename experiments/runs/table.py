@@ -52,7 +52,7 @@ def read_table(file: Path) -> tuple[Plan, pa.Table]:
     with read_store(file) as store:
         plan = store.plan()
         if plan is None:
-            raise UserError(f"{file}: has no sweep; make one with faultline sweep GRID -o {file}")
+            raise UserError(f"{file}: has no sweep; make one with faultline sweep GRID")
         names = in_order(store.columns)
         stored = {run[0]: run for run in store.runs(*_BEFORE_RECORD, *names)}
     runs = [(stored[name], plan.points[point]) for name, point, _ in plan.runs() if name in stored]

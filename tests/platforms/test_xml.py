@@ -108,7 +108,7 @@ BROKEN = [
     (
         r'id="faultline:spec.nic.latency" value="500ns"',
         'id="faultline:spec.nic.latency" value="500"',
-        "nic.latency: '500' has no unit",
+        "nic.latency: 500 what? Write 500s",
     ),
 ]
 

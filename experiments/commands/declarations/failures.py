@@ -31,7 +31,7 @@ def declare(commands: Commands) -> None:
         f"model by itself is drawn for {shared.DRAWN_GPUS:,} GPUs in groups of "
         f"{shared.DRAWN_GPUS_PER_GROUP}; a "
         "scenario is drawn for its own job.",
-        epilog="example: faultline failures draw llama3 --days 54 -o llama3.png --csv llama3.csv",
+        epilog="example: faultline failures draw llama3 --days 54 -o llama3.png -o llama3.csv",
     )
     draw.add_argument(
         "what",
@@ -43,9 +43,12 @@ def declare(commands: Commands) -> None:
     shared.add_days(draw, "days to draw (default: 54)", 54.0)
     shared.add_seed(draw)
     shared.add_settings(draw)
-    shared.add_output(draw, "FILE", "draw a figure (PNG)")
-    draw.add_argument(
-        "--csv", metavar="FILE", type=Path, help="write the failures as a trace to run again"
+    shared.add_output(
+        draw,
+        "a figure (.png, .svg, .pdf), or the failures as a trace to run again (.csv)",
+        *shared.FIGURES,
+        ".csv",
+        several=True,
     )
 
     import_ = add_command(
@@ -57,7 +60,7 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline failures import sacct.txt -o trace.csv",
     )
     _add_log(import_)
-    shared.add_output(import_, "FILE", "the trace to write", required=True)
+    shared.add_output(import_, "the trace to write (.csv)", ".csv", required=True)
 
     fit = add_command(
         failures,
@@ -69,15 +72,12 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline failures fit sacct.txt -o ours.toml -o fit.png",
     )
     _add_log(fit)
-    fit.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        action="append",
-        default=[],
-        help="a mix that scenarios can use (.toml), or a figure (.png); may be given more than "
-        "once",
+    shared.add_output(
+        fit,
+        "a mix that scenarios can use (.toml), or a figure (.png, .svg, .pdf)",
+        ".toml",
+        *shared.FIGURES,
+        several=True,
     )
 
 

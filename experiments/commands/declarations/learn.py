@@ -28,7 +28,7 @@ def declare(commands: Commands) -> None:
         help="a goodput event log (JSON lines), or a log of failures as for 'failures fit'",
     )
     shared.add_nodes_of_a_log(learn)
-    shared.add_output(learn, "FILE", "the scenario to write (.toml)", required=True)
+    shared.add_output(learn, "the scenario to write (.toml)", ".toml", required=True)
 
     backtest = add_command(
         commands,
@@ -55,4 +55,4 @@ def declare(commands: Commands) -> None:
         default=200,
         help="runs of the prediction (default: 200)",
     )
-    shared.add_output(backtest, "FILE", "a figure of the progress (.png, .svg, .pdf)")
+    shared.add_output(backtest, "a figure of the progress (.png, .svg, .pdf)", *shared.FIGURES)

@@ -82,6 +82,8 @@ class Parser(ArgumentParser):
         for action in actions:
             if getattr(parsed, action.dest) is unstated:
                 setattr(parsed, action.dest, action.default)
+        if others:
+            self.error(self._unknown(others))
         for condition, is_stated in zip(self._conditions, stated, strict=True):
             if is_stated:
                 self._check_effect(condition, parsed)
@@ -109,11 +111,27 @@ class Parser(ArgumentParser):
             known = [str(choice) for choice in action.choices]
             raise ArgumentError(action, f"there is no {value!r}; {did_you_mean(str(value), known)}")
 
+    def _unknown(self, words: Sequence[str]) -> str:
+        """Return a message about arguments that no option takes, with its remedy."""
+        from faultline.experiments.config.errors import likely
+
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+        message = f"{' '.join(words)}: no such argument"
+        if option is None:
+            return f"{message}; a list is written A,B"
+        meant = likely(option, [*self._option_string_actions])
+        return f"{message}; did you mean {meant!r}?" if meant else message
+
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""
         from faultline.platforms.errors import one_line
 
+        message = _ARGUMENT.sub(r"\1: ", message)
         self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+
+
+_ARGUMENT = re.compile(r"^argument (\S+?)(?:/\S+)?: ")
+"""The start of argparse's messages about an argument, with the other names of an option."""
 
 
 def add_command(

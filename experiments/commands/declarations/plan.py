@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
@@ -37,23 +35,16 @@ def declare(commands: Commands) -> None:
     shared.add_settings(plan)
 
     cluster = plan.add_argument_group("the cluster, instead of the scenario's")
-    cluster.add_argument("--gpus", metavar="N", type=shared.count, help="GPUs of the whole job")
+    shared.add_size(
+        cluster,
+        "steps of simulated jobs; default: enough for 100 failures, at most the whole job",
+    )
     cluster.add_argument(
         "--nodes",
         metavar="N",
         type=shared.count,
         help="machines of a fleet: splits it into groups and standbys, and prints the goodput by "
         "number of standbys",
-    )
-    cluster.add_argument(
-        "--mtbf",
-        metavar="TIME",
-        type=shared.duration,
-        help="mean time between failures of the whole job, for example 5min; default: the "
-        "scenario's, scaled with 1 / GPUs",
-    )
-    cluster.add_argument(
-        "--restart", metavar="TIME", type=shared.duration, help="time of a restart"
     )
 
     method = plan.add_argument_group("the method")
@@ -89,12 +80,6 @@ def declare(commands: Commands) -> None:
         help="real time after which no more worlds are begun, for example 60s; default: no limit",
     )
     method.add_argument(
-        "--steps",
-        metavar="N",
-        type=shared.count,
-        help="steps of simulated jobs; default: enough for 100 failures, at most the whole job",
-    )
-    method.add_argument(
         "--seed",
         metavar="N",
         type=_seed,
@@ -119,7 +104,7 @@ def declare(commands: Commands) -> None:
     plan.add_argument(
         "--page",
         metavar="FILE",
-        type=Path,
+        type=shared.file_of(*shared.PAGES),
         help="write a page with the answer, its figures and sliders for the inputs (HTML)",
     )
     plan.not_with("--worlds", "--quick")

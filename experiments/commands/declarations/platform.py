@@ -33,7 +33,7 @@ def declare(commands: Commands) -> None:
     )
     generate.add_argument("spec", metavar="SPEC", help="a TOML file, or one of: {clusters}")
     shared.add_settings(generate, "change one key of the spec, dotted or short")
-    shared.add_output(generate, "FILE", "the platform", required=True)
+    shared.add_output(generate, "the platform (.xml)", ".xml", required=True)
     generate.add_argument(
         "--plane", action="store_true", help="only one rail plane, which represents the cluster"
     )
@@ -50,7 +50,7 @@ def declare(commands: Commands) -> None:
     draw = add_command(platform, "draw", "draw the topology of a platform", "platform:execute_draw")
     draw.add_argument("file", metavar="FILE", type=Path)
     _add_gpu_hosts(draw)
-    shared.add_output(draw, "FILE", "a name that ends in .svg, .png or .pdf", required=True)
+    shared.add_output(draw, "the figure (.png, .svg, .pdf)", *shared.FIGURES, required=True)
 
     diff = add_command(
         platform,
@@ -90,7 +90,7 @@ def declare(commands: Commands) -> None:
         type=Path,
         help="the output of nvidia-smi topo -m, or NCCL's topology (.xml)",
     )
-    shared.add_output(import_, "FILE", "a spec (TOML) for platform generate", required=True)
+    shared.add_output(import_, "a spec (.toml) for platform generate", ".toml", required=True)
     import_.add_argument(
         "switches",
         metavar="SWITCHES",
@@ -135,11 +135,12 @@ def declare(commands: Commands) -> None:
     probe.add_argument(
         "--bytes",
         metavar="SIZE",
+        type=shared.size_bytes,
         default="1GB",
         help="total bytes that a rank reduces, sends or receives, like 1GB (default: 1GB)",
     )
     probe.add_argument(
-        "--gpus", metavar="N", type=int, help="number of participating GPUs (default: all)"
+        "--gpus", metavar="N", type=shared.ranks, help="number of participating GPUs (default: all)"
     )
 
 

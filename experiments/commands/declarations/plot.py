@@ -16,7 +16,7 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline plot results/first-look.sqlite --format pdf",
     )
     shared.add_sweep(plot)
-    shared.add_output(plot, "FOLDER", "default: NAME-figures beside FILE")
+    shared.add_output(plot, "default: NAME-figures beside FILE")
     plot.add_argument("--format", choices=shared.PLOT_FORMATS, default="png", help="default: png")
 
     report = add_command(
@@ -35,4 +35,4 @@ def declare(commands: Commands) -> None:
         help="axis whose values are compared, besides schemes, protections and redundancies",
     )
     shared.add_price(report)
-    shared.add_output(report, "FILE", "the page (.html); default: NAME.html beside FILE")
+    shared.add_output(report, "the page (.html); default: NAME.html beside FILE", *shared.PAGES)

@@ -38,7 +38,7 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline new-scheme buddies",
     )
     scheme.add_argument("name", metavar="NAME", help="name of the scheme in scenarios")
-    shared.add_output(scheme, "DIR", "a new folder; default: NAME")
+    shared.add_output(scheme, "a new folder; default: NAME")
 
     add_command(
         commands,

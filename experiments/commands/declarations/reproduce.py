@@ -28,7 +28,7 @@ def declare(commands: Commands) -> None:
         "--seeds", metavar="K", type=shared.count, help="default: 3, or that of the study"
     )
     shared.add_workers(reproduce)
-    shared.add_output(reproduce, "DIR", "default: results/NAME")
+    shared.add_output(reproduce, "default: results/NAME")
 
     match = add_command(
         commands,
@@ -39,7 +39,7 @@ def declare(commands: Commands) -> None:
         "recovery, other layers, other links), and three jobs on maps of two circumstances, over "
         "the priors of all other inputs: which scheme trains soonest. Answers are kept in "
         "DIR/cells.sqlite: the same command resumes after an interruption.",
-        epilog="example: faultline head-to-head --quick --schemes checkpoint spare",
+        epilog="example: faultline head-to-head --quick --schemes checkpoint,spare",
     )
     match.add_argument(
         "--quick",
@@ -57,4 +57,4 @@ def declare(commands: Commands) -> None:
         "slower links and GPUs) or the maps; default: all",
     )
     shared.add_workers(match)
-    shared.add_output(match, "DIR", "default: results/head-to-head")
+    shared.add_output(match, "default: results/head-to-head")

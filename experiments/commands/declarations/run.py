@@ -16,8 +16,8 @@ def declare(commands: Commands) -> None:
         "simulate one scenario and print its result",
         "run:execute",
         description="Simulate one scenario with one seed and print its record.",
-        epilog="example: faultline run spare-study --set job.groups=600 --set "
-        "strategy.name=replication --set strategy.redundancy=3",
+        epilog="example: faultline run spare-study --mtbf 30min --set strategy.name=replication "
+        "--set strategy.redundancy=3",
     )
     shared.add_scenario(run)
     run.add_argument(
@@ -26,6 +26,8 @@ def declare(commands: Commands) -> None:
         default="replay",
         help="replay jumps from event to event (default); simgrid simulates every rank and message",
     )
+    size = run.add_argument_group("the job, instead of the scenario's")
+    shared.add_size(size, "steps of the job")
     shared.add_seed(run)
     shared.add_price(run)
     run.add_argument(

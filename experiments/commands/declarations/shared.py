@@ -6,8 +6,13 @@ from argparse import ArgumentTypeError, _ActionsContainer
 from collections.abc import Callable
 from pathlib import Path
 from sys import float_info
+from typing import Any
 
 PLOT_FORMATS = ("png", "svg", "pdf")
+FIGURES = tuple(f".{name}" for name in PLOT_FORMATS)
+PAGES = (".html", ".htm")
+TABLES = (".csv", ".parquet")
+"""Endings of files: they decide what is written."""
 
 KINDS = ("scenarios", "schemes", "protections", "platforms", "mixes", "grids", "studies")
 """What can be listed."""
@@ -61,15 +66,18 @@ def number_to(most: float, wrong: str) -> Callable[[str], float]:
     return read
 
 
-def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
-    """Return a reader of quantities with a unit: a time in seconds or a size in bytes, not zero."""
+def above_zero(kind: str, remedy: str, *, in_si: bool = False) -> Callable[[str], float]:
+    """Return a reader of quantities with a unit: a time in seconds or a size in bytes, not zero.
+
+    With `in_si`, for an option that names the SI unit, a plain number is in that unit.
+    """
 
     def read(text: str) -> float:
         from faultline.platforms.errors import PlatformError
         from faultline.platforms.units import SIZE, TIME, parse_quantity
 
         try:
-            value = parse_quantity(text, TIME if kind == "time" else SIZE)
+            value = parse_quantity(text, TIME if kind == "time" else SIZE, in_si=in_si)
         except PlatformError as error:
             raise ArgumentTypeError(str(error)) from error
         if value == 0:
@@ -84,10 +92,12 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-count = whole(": use a whole number from 1")
+count = whole(": use a whole number from 1, such as 500 or 100k")
 duration = above_zero("time", "use a time above zero, for example 5min")
+size_bytes = above_zero("size", "use a size above zero, for example 1GB", in_si=True)
 price = number_to(float_info.max, " is no price: use a number above zero, such as 2.5")
 gpus = whole(" is no number of GPUs: use 1 to 1000000000", most=10**9)
+ranks = whole(": a collective needs at least 2 ranks", 2, 10**9)
 nodes = whole(" is no number of nodes: use 1 to 1000000", most=10**6)
 
 
@@ -148,17 +158,58 @@ def add_price(place: _ActionsContainer) -> None:
 
 
 def add_schemes(place: _ActionsContainer, meaning: str) -> None:
-    """Add ``--schemes`` with names separated by blanks."""
-    place.add_argument("--schemes", metavar="NAME", nargs="+", help=meaning)
+    """Add ``--schemes``."""
+    place.add_argument("--schemes", metavar="A,B", type=names, help=meaning)
+
+
+def add_size(place: _ActionsContainer, steps: str) -> None:
+    """Add the size of a job and how often it fails, in place of what the scenario states."""
+    place.add_argument("--gpus", metavar="N", type=gpus, help="GPUs of the whole job")
+    place.add_argument(
+        "--mtbf",
+        metavar="TIME",
+        type=duration,
+        help="mean time between failures of the whole job, for example 5min; default: the "
+        "scenario's, scaled with 1 / GPUs",
+    )
+    place.add_argument("--restart", metavar="TIME", type=duration, help="time of a restart")
+    place.add_argument("--steps", metavar="N", type=count, help=steps)
+
+
+def file_of(*endings: str) -> Callable[[str], Path]:
+    """Return a reader of names of files to write: the ending decides what a file has."""
+
+    def read(text: str) -> Path:
+        if not text.lower().endswith(endings):
+            *others, last = endings
+            known = f"{', '.join(others)} or {last}" if others else last
+            raise ArgumentTypeError(f"{text}: name a file that ends in {known}")
+        return Path(text)
+
+    return read
+
+
+def _folder(text: str) -> Path:
+    """Read the name of a folder to write into; that of a file is a mistake."""
+    if text.lower().endswith((*FIGURES, *PAGES, *TABLES, ".toml", ".xml", ".sqlite")):
+        raise ArgumentTypeError(f"{text}: name a folder, without an ending")
+    return Path(text)
 
 
 def add_output(
-    place: _ActionsContainer, metavar: str, meaning: str, *, required: bool = False
+    place: _ActionsContainer,
+    meaning: str,
+    *endings: str,
+    required: bool = False,
+    several: bool = False,
 ) -> None:
-    """Add ``-o``, the file or folder that a command writes."""
-    place.add_argument(
-        "-o", "--output", metavar=metavar, type=Path, required=required, help=meaning
-    )
+    """Add ``-o``: the file that a command writes, several of them, or a folder if no `endings`."""
+    how: dict[str, Any] = {"metavar": "FILE" if endings else "DIR", "required": required}
+    if several:
+        how |= {"action": "append", "default": []}
+        meaning = f"{meaning}; may be given more than once"
+    reader = file_of(*endings) if endings else _folder
+    place.add_argument("-o", "--output", type=reader, help=meaning, **how)
 
 
 def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
@@ -173,10 +224,10 @@ def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
     add_days(parser, "observation time of the cluster, if longer than the log covers")
     parser.add_argument(
         "--columns",
-        metavar="PAIR",
-        nargs="+",
-        help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
-        "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
+        metavar="A=B,C=D",
+        type=names,
+        help="names of the columns in a CSV file, as NAME=COLUMN, for example "
+        "time=timestamp,node=hostname,repair=downtime_min; other columns are ignored",
     )
     parser.add_argument(
         "--merge-within",

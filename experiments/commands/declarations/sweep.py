@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
@@ -22,7 +20,9 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline sweep first-look -o results/first-look.sqlite",
     )
     sweep.add_argument("grid", metavar="GRID", help="a TOML file, or one of: {grids}")
-    shared.add_output(sweep, "FILE", "file of the results; default: results/GRID.sqlite")
+    shared.add_output(sweep, "the results (.sqlite); default: results/GRID.sqlite", ".sqlite")
+    size = sweep.add_argument_group("the job, instead of the grid's and its scenario's")
+    shared.add_size(size, "steps of the job")
     shared.add_workers(sweep)
     sweep.add_argument(
         "--time-limit",
@@ -49,7 +49,7 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline export results/first-look.sqlite -o first-look.csv",
     )
     shared.add_sweep(export)
-    shared.add_output(export, "FILE", "the table (.csv, .parquet)", required=True)
+    shared.add_output(export, "the table (.csv, .parquet)", *shared.TABLES, required=True)
 
     compare = add_command(
         commands,
@@ -77,11 +77,11 @@ def declare(commands: Commands) -> None:
         "--baseline", metavar="VALUE", help="value to compare with; default: the axis's first value"
     )
     shared.add_price(compare)
-    compare.add_argument("--csv", metavar="FILE", type=Path, help="write all rows to a CSV file")
-    compare.add_argument(
-        "--latex",
-        metavar="FILE",
-        type=Path,
-        help="write the tables for a paper, in LaTeX with the package booktabs",
+    shared.add_output(
+        compare,
+        "all rows (.csv), or the tables for a paper in LaTeX with the package booktabs (.tex)",
+        ".csv",
+        ".tex",
+        several=True,
     )
     compare.not_with("--metric", "--price")

@@ -346,7 +346,7 @@ def _likely_option(found: Sequence[str], columns: Sequence[str], needed: int) ->
             unused.remove(likely)
         if likely is not None or place < needed:
             pairs.append(f"{name}={shlex.quote(likely or 'COLUMN')}")
-    return f"--columns {' '.join(pairs)} (other columns are then left out)"
+    return f"--columns {','.join(pairs)} (other columns are then left out)"
 
 
 def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:

@@ -347,7 +347,7 @@ def test_csv_has_all_sections_and_begins_with_each_scheme_at_its_best(
     swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "rows.csv"
-    cli(swept, "--csv", path)
+    cli(swept, "-o", path)
     rows = pd.read_csv(path)
     assert set(rows["section"]) == {"best", "settings", "at_best", "overall"}
     best = rows[rows["section"] == "best"]
@@ -360,7 +360,7 @@ def test_latex_has_the_digits_and_units_of_the_screen(
     swept: Path, tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "tables.tex"
-    printed = cli(swept, "--latex", path)
+    printed = cli(swept, "-o", path)
     text = path.read_text(encoding="utf-8")
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
     assert text.count("\\caption{") == 4
@@ -394,7 +394,7 @@ def test_the_words_of_the_field_come_first(swept: Path, cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--metric", "ratio"], ["--csv", "no/such/file"]],
+    [["--metric", "ratio"], ["-o", "no/such/file.csv"]],
 )
 def test_mistakes_are_one_line(swept: Path, words: list[str], cli: Cli) -> None:
     assert cli.refused(swept, *words).startswith("faultline: ")

@@ -16,6 +16,7 @@ from faultline.experiments.cli import parser
 from faultline.experiments.commands import preparing
 from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
+from faultline.experiments.runs.table import read_table
 
 from tests.child_processes import output_of_python, run_program, run_python
 from tests.docs.pages import ROOT
@@ -104,7 +105,11 @@ def test_no_name_and_no_cause_is_a_formula(tmp_path: Path, cli: Cli) -> None:
     [
         ("plan spare-sound --mtbf 5min", "mtbf", 300.0),
         ("plan spare-sound --gpus 100k", "gpus", 100_000),
-        ("sweep first-look -o out --memory-limit 4GB", "memory_limit", 4e9),
+        ("sweep first-look -o out.sqlite --memory-limit 4GB", "memory_limit", 4e9),
+        ("run spare-sound --gpus 1.5M", "gpus", 1_500_000),
+        ("run spare-sound --restart 90s", "restart", 90.0),
+        ("sweep first-look --steps 2k", "steps", 2_000),
+        ("platform probe hgx-h100 --bytes 1000", "bytes", 1000.0),
         ("failures draw llama3 --days 36h", "days", 1.5),
         ("failures draw llama3 --days 36", "days", 36.0),
     ],
@@ -127,7 +132,7 @@ def test_a_quiet_sweep_prints_its_result_alone(
         'scenario = "spare-study"\n[set]\njob = {groups = 24, steps = 5}\n'
         '[grid]\n"strategy.redundancy" = [2]\n'
     )
-    words = ["sweep", grid, "-o", tmp_path / "out", "--workers", "1"]
+    words = ["sweep", grid, "-o", tmp_path / "out.sqlite", "--workers", "1"]
     assert "next:" not in cli("-q", *words)
     again = cli.json(*words, "--quiet")
     assert (again["simulated"], again["already_there"], again["failed"]) == (0, 1, 0)
@@ -221,3 +226,46 @@ def test_an_option_with_a_condition_keeps_its_default() -> None:
     assert conditional().parse_args(["--n", "4"]).n == 4
     assert conditional().parse_args(["--set", "1", "--set", "2", "--kind", "a"]).set == ["1", "2"]
     assert conditional().parse_args(["--m", "--kind", "a"]).m
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("plann spare-sound", "did you mean 'plan'?"),
+        ("run spare-study --mtbf 300", "--mtbf: 300 what? Write 5min if these are seconds"),
+        ("run spare-study --mtbf 5m", "write 5min"),
+        ("plan spare-sound --gpus 100kk", "'100kk' is no number of GPUs"),
+        ("sweep first-look --mtfb 5min", "--mtfb 5min: no such argument; did you mean '--mtbf'?"),
+        ("sweep spare-study", "that is a scenario; name a grid (adaptive, "),
+        ("run first-look", "that is a grid; name a scenario (head-to-head, "),
+        ("run SPARe", "that is a scheme; name a scenario"),
+        ("run spare-stdy", "no such file (did you mean 'spare-study'?)"),
+        ("plan spare-sound checkpoint", "checkpoint: that is a scheme"),
+        ("explain-recovery spare-sound --schemes SPARe", "did you mean 'spare'?"),
+        ("explain-recovery spare-sound --schemes spare ntp", "a list is written A,B"),
+        ("sweep first-look --mtbf 5min", "--mtbf: first-look varies failures.mtbf_s"),
+        ("run spare-study --gpus 100", "--gpus 100: cannot make 200 groups"),
+        ("run spare-study --set strategy.name=ntp", "needs the layout of a group"),
+        ("sweep first-look -o x.csv", "-o: x.csv: name a file that ends in .sqlite"),
+        ("plot x.sqlite -o x.png", "-o: x.png: name a folder, without an ending"),
+        ("failures draw llama3 -o x.txt", "ends in .png, .svg, .pdf or .csv"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(words: str, printed: str, cli: Cli) -> None:
+    assert printed in cli.refused(*words.split())
+
+
+def test_a_job_is_resized_alike_in_every_command(tmp_path: Path, cli: Cli) -> None:
+    """Half of the GPUs fail half as often; a run and each point of a sweep have this rate."""
+    size = ("--gpus", "300k", "--steps", "20", "--restart", "5min")
+    record = cli.json("run", "spare-study", *size)
+    assert (record["gpus"], record["steps"]) == (300_000, 20)
+    assert "A failure every 10.00 minutes" in cli("run", "spare-study", *size)
+    grid = tmp_path / "grid.toml"
+    grid.write_text('scenario = "spare-study"\n[grid]\n"strategy.redundancy" = [2, 3]\n')
+    results = tmp_path / "out.sqlite"
+    cli.all("sweep", grid, *size, "-o", results, "--workers", "1")
+    plan, table = read_table(results)
+    assert set(table["gpus"].to_pylist()) == {300_000}
+    fixed = plan.fixed
+    assert (fixed["failures.mtbf_s"], fixed["times.restart_s"]) == (600.0, 300.0)

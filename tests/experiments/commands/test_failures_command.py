@@ -94,7 +94,7 @@ def test_a_drawn_trace_gives_the_same_failures_again(what: str, tmp_path: Path, 
     """As the command draws them, and as the clocks of a run meet them."""
     path = tmp_path / "again.csv"
     days, job = "4", ["--set", "job.gpus=16384", "--set", "job.groups=1024"]
-    first = cli.json("draw", what, "--days", days, *job, "--csv", str(path))
+    first = cli.json("draw", what, "--days", days, *job, "-o", str(path))
     second = cli.json("draw", str(path), "--days", days, *job)
     assert first["failures"] == second["failures"] > 20
     counts = [
@@ -132,7 +132,7 @@ def test_a_weibull_of_independent_groups_fails_most_when_young(cli: Cli) -> None
         (["draw", "llama3", "--set", "failures.gpus_per_host=0"], "gpus_per_host"),
         (["draw", "llama3", "--days", "1e-9", "-o", "x.png"], "draw more days"),
         (["draw", "llama3", "-o", "x.xyz"], "x.xyz"),
-        (["draw", "llama3", "--csv", "no-such-directory/x.csv"], "no-such-directory"),
+        (["draw", "llama3", "-o", "no-such-directory/x.csv"], "no-such-directory"),
         ([], "SUBCOMMAND"),
     ],
 )
@@ -189,10 +189,10 @@ def test_the_printed_settings_run_a_job_that_has_a_mix(log: Path, tmp_path: Path
 def test_columns_are_mapped_on_the_command_line(tmp_path: Path, cli: Cli) -> None:
     theirs, trace = tmp_path / "theirs.csv", tmp_path / "trace.csv"
     theirs.write_text("when,machine,notes\n1h,a,x\n2h,b,y\n", encoding="utf-8")
-    words = ["import", theirs, "-o", trace, "--columns", "time=when"]
-    assert "left out: columns 'notes'" in cli.json(*words, "node=machine")["notes"]
-    assert "column node is missing" in cli.refused(*words)
-    assert "write NAME=COLUMN once for each" in cli.refused(*words, "node")
+    words = ["import", theirs, "-o", trace, "--columns"]
+    assert "left out: columns 'notes'" in cli.json(*words, "time=when,node=machine")["notes"]
+    assert "column node is missing" in cli.refused(*words, "time=when")
+    assert "write NAME=COLUMN once for each" in cli.refused(*words, "time=when,node")
 
 
 def test_a_log_is_fitted(log: Path, tmp_path: Path, cli: Cli) -> None:
@@ -211,9 +211,9 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, cli: Cli) -> None:
     ("arguments", "message"),
     [
         (["fit", "{log}", "--nodes", "3"], "--nodes 3: "),
-        (["fit", "{log}", "-o", "{folder}/fit.nothing"], "-o "),
+        (["fit", "{log}", "-o", "{folder}/fit.nothing"], "-o: "),
         (["fit", "{log}", "-o", "{folder}/no/mix.toml"], "-o "),
-        (["import", "{log}", "-o", "{folder}"], "-o "),
+        (["import", "{log}", "-o", "{folder}"], "-o: "),
         (["import", "{folder}", "-o", "x.csv"], "a folder, not a regular file; name a log"),
     ],
 )

@@ -46,12 +46,14 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", full)
 
 
-_ENDINGS = {"figure": ".png", "timeline": ".csv", "report": ".html"}
+_ENDINGS = {
+    "figure": ".png", "platform": ".xml", "report": ".html"
+}  # fmt: skip
 WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     "report": lambda results, old: ("report", results, "-o", old),
-    "compare": lambda results, old: ("compare", results, "--csv", old),
+    "compare": lambda results, old: ("compare", results, "-o", old),
     "timeline": lambda _, old: ("run", "spare-study", "--set", "job.steps=5", "--timeline", old),
-    "trace": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "--csv", old),
+    "trace": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "-o", old),
     "figure": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "-o", old),
     "platform": lambda _, old: ("platform", "generate", "hgx-h100", "-o", old),
 }
@@ -61,7 +63,7 @@ WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
 def test_a_full_disk_leaves_the_old_file_and_is_reported_with_its_name(
     command: str, results: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = tmp_path / f"old{_ENDINGS.get(command, '.xml')}"
+    old = tmp_path / f"old{_ENDINGS.get(command, '.csv')}"
     old.write_text("old", encoding="utf-8")
     before = sorted(tmp_path.iterdir())
     fill_the_disk(monkeypatch)
@@ -77,7 +79,7 @@ def test_a_full_disk_leaves_the_old_file_and_is_reported_with_its_name(
 def test_no_link_is_followed(command: str, results: Path, tmp_path: Path, cli: Cli) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
-    link = tmp_path / f"link{_ENDINGS.get(command, '.xml')}"
+    link = tmp_path / f"link{_ENDINGS.get(command, '.csv')}"
     link.symlink_to(victim)
     status, _, err = cli.all(*WRITERS[command](results, link))
     assert (status, err.count("\n")) == (2, 1)

@@ -34,9 +34,9 @@ strategy.redundancy = [2, 3]
 # before, so that a kill that spoils it shows.
 COMMANDS = {
     "sweep": "sweep grid.toml -o swept.sqlite",
-    "compare": "compare sweep.sqlite --by strategy.redundancy --csv compared.csv",
+    "compare": "compare sweep.sqlite --by strategy.redundancy -o compared.csv",
     "report": "report sweep.sqlite -o page.html",
-    "head-to-head": ("head-to-head --quick --only settings --schemes checkpoint spare -o out"),
+    "head-to-head": ("head-to-head --quick --only settings --schemes checkpoint,spare -o out"),
     "reproduce": "reproduce recovery -o out",
 }
 

@@ -56,8 +56,8 @@ def test_a_shipped_rail_plane_is_made_for_the_ranks(cli: Cli) -> None:
     [
         (["--gpus", 33], "has 32 GPUs: 33 ranks are too many"),
         (["--gpus", 1], "at least 2 ranks"),
-        (["--bytes", "0B"], "write a size from 1B to 1EB"),
-        (["--bytes", "1000"], "has no unit"),
+        (["--bytes", "0B"], "use a size above zero"),
+        (["--bytes", "64M"], "write 64MB"),
         (["all-to-all", "ring"], "use one of direct"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",

@@ -54,7 +54,7 @@ class TestGenerate:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["hgx-h10"], "hgx-h10: no such file (did you mean 'hgx-h100'?); name a TOML file"),
+            (["hgx-h10"], "hgx-h10: no such file (did you mean 'hgx-h100'?)"),
             (["hgx-h100", "--set", "domain=4"], "key 'domain' is unknown (did you mean"),
             (["hgx-h100", "--set", "latency=1us"], "key 'latency' is ambiguous: write scale_up"),
             (["spare-600k", "--plane"], "spare-600k: is a rail plane already"),

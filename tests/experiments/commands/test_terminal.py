@@ -219,7 +219,7 @@ WITH_BARS = {
     "platform diff": "platform diff a.xml b.xml",
     "platform probe": "platform probe a.xml all-reduce --bytes 64MB",
     "backtest": "backtest events.jsonl --seeds 20",
-    "explain-recovery": "explain-recovery job.toml --schemes spare checkpoint",
+    "explain-recovery": "explain-recovery job.toml --schemes spare,checkpoint",
 }
 WITHOUT_BARS = {
     "compare": "compare swept.sqlite --baseline spare --price 2.5",

@@ -178,7 +178,7 @@ def test_a_failure_that_needs_a_restart_needs_it_at_once() -> None:
 
 
 def test_a_job_that_no_scheme_can_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = ["--set", "model.pipeline=100", "--schemes", "spare", "checkpoint"]
+    wrong = ["--set", "model.pipeline=100", "--schemes", "spare,checkpoint"]
     assert main(["explain-recovery", "llama3-70b-stress", *wrong]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 

@@ -135,7 +135,7 @@ def test_a_sweep_prints_its_result_and_the_next_command(
         (["--workers", "0"], "--workers"),
         (["--workers", "5000"], "each is a process of some 100 MB; use at most"),
         (["--scheduler", "tcp://192.0.2.1:8786"], "without TLS, anyone who reaches it can run"),
-        (["--time-limit", "10"], "'10' has no unit"),
+        (["--time-limit", "10"], "10 what? Write 10s if these are seconds"),
         (["--time-limit", "0s"], "must be greater than 0"),
         (["--memory-limit=-4GB"], "negative"),
         (["--workers", "2", "--scheduler", "tcp://localhost:8786"], "not allowed with"),

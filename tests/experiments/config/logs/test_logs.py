@@ -208,7 +208,7 @@ def test_all_columns_are_named_with_the_remedy_at_once(tmp_path: Path) -> None:
     for said in (
         "'Timestamp', 'hostname', 'rack', 'failure_type', 'downtime_min'",
         "columns time, node are missing",
-        "--columns time=Timestamp node=hostname cause=failure_type repair=downtime_min",
+        "--columns time=Timestamp,node=hostname,cause=failure_type,repair=downtime_min",
     ):
         assert said in str(printed.value)
 
