@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = ROOT / "results" / "published"
 FILE = PUBLISHED / "numbers.json"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-_SPAN = re.compile(r"<!--=(\w[\w-]*\.[\w.-]+)-->(.*?)<!--/-->", re.DOTALL)
+SPAN = re.compile(r"<!--=(\w[\w-]*\.[\w.-]+)-->(.*?)<!--/-->", re.DOTALL)
 _LEAST_SHARE = 0.05
 """Of a map's cells: schemes with a smaller share are left out."""
 
@@ -104,6 +104,117 @@ def crossings() -> Iterator[tuple[str, str]]:
     yield "table", "\n".join(lines)
 
 
+def _percent(low: float, high: float) -> str:
+    return f"{100 * low:.0f} to {100 * high:.0f}"
+
+
+def spare() -> Iterator[tuple[str, str]]:
+    """Yield the headline of SPARe against replication, and what its assumptions are worth."""
+    headline, savings = _table("spare-headline"), _table("spare-savings")
+    yield "table", _headline_table(headline)
+    study, sound = (savings[savings.rules == rules] for rules in ("spare-study", "spare-sound"))
+    yield "published-saving", f"{_percent(study.published.min(), study.published.max())} %"
+    yield "sound-saving", f"{_percent(sound.saved.min(), sound.saved.max())} %"
+    for row in sound.itertuples():
+        yield (
+            f"sound-saving-{row.groups}",
+            f"{100 * row.saved:.0f} % ({_percent(row.low, row.high)})",
+        )
+    off = headline.study / headline.published - 1.0
+    yield "most-off", f"{100 * off.abs().max():.1f} %"
+    sensitivity = _table("spare-sound-sensitivity").set_index(["assumption", "scheme"])
+    lines = [
+        "| assumption | SPARe | replication | SPARe takes less by |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    shares = []
+    for assumption in sensitivity.index.unique("assumption"):
+        ours, theirs = (sensitivity.loc[(assumption, name)] for name in ("spare", "replication"))
+        shares.append(1.0 - ours.time_to_train_ratio / theirs.time_to_train_ratio)
+        cells = [
+            f"{one.time_to_train_ratio:.2f} (r = {one.redundancy:.0f})" for one in (ours, theirs)
+        ]
+        lines.append(
+            f"| {assumption} | {' | '.join(cells)} | {shares[-1]:.0%} |".replace("%", " %")
+        )
+    yield "sensitivity", "\n".join(lines)
+    yield "replaced-saving", f"{_percent(min(shares[1:]), max(shares[1:]))} %"
+
+
+def _headline_table(headline: pd.DataFrame) -> str:
+    lines = [
+        "| N | scheme | r | published | study rules | difference | sound rules "
+        "| sound rules, at best r |",
+        "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in headline.itertuples():
+        points = 100 * (row.study_availability - row.published_availability)
+        best = f"{row.sound_best:.2f} (r = {row.sound_best_redundancy}; "
+        best += f"{row.sound_best_low:.2f} to {row.sound_best_high:.2f})"
+        lines.append(
+            f"| {row.groups} | {title_of(row.scheme)} | {row.redundancy} "
+            f"| {row.published:.2f} / {row.published_availability:.1%} "
+            f"| {row.study:.2f} / {row.study_availability:.1%} "
+            f"| {row.study / row.published - 1:+.1%} / {points:+.1f} points "
+            f"| {row.sound:.2f} / {row.sound_availability:.1%} | {best} |"
+        )
+    return "\n".join(lines)
+
+
+def reft() -> Iterator[tuple[str, str]]:
+    """Yield ratios by protection and by the placement of peers."""
+    rows = _table("reft-rows")
+    setting = rows.setting.str.extract(r"^(?P<protection>[\w-]+), restart (?P<minutes>\d+) min, r=")
+    ratios = rows.assign(**setting)[rows.quantity == "time_to_train_ratio"].dropna(subset="minutes")
+    ratios = ratios.set_index(["minutes", "scheme", "protection"]).simulated
+    names = {
+        "storage": "storage", "async-storage": "storage, in the background", "reft": "REFT",
+        "gemini": "GEMINI", "just-in-time": "just-in-time",
+    }  # fmt: skip
+    lines = [
+        f"| restarts of, scheme | {' | '.join(names.values())} |",
+        f"| --- |{' ---: |' * len(names)}",
+    ]
+    for minutes in ("60", "5"):
+        for scheme in ("spare", "replication", "checkpoint"):
+            cells = [f"{ratios[minutes, scheme, name]:#.3g}".rstrip(".") for name in names]
+            lines.append(f"| {minutes} min, {title_of(scheme)} | {' | '.join(cells)} |")
+    yield "protections", "\n".join(lines)
+    yield "spare", f"{ratios['60', 'spare', 'storage']:.2f} to {ratios['60', 'spare', 'reft']:.2f}"
+    yield "placements", _placements_table(rows)
+
+
+def _placements_table(rows: pd.DataFrame) -> str:
+    mine = rows[rows.setting.str.endswith("on storage every 20 steps")]
+    values = mine.set_index(["quantity", "scheme", "setting"]).simulated
+    lines = ["| failures of | placement | REFT | GEMINI |", "| --- | --- | ---: | ---: |"]
+    for failures in ("hosts", "1 in 5 a domain", "whole groups"):
+        for placement in ("across-domains", "neighbours"):
+            setting = f"failures of {failures}, {placement}, on storage every 20 steps"
+            cells = [
+                f"{values['time_to_train_ratio', f'checkpoint on {name}', setting]:.2f} "
+                f"({100 * values['restarts from memory', f'checkpoint on {name}', setting]:.0f} %)"
+                for name in ("reft", "gemini")
+            ]
+            what = "hosts; 1 in 5 a domain" if failures.startswith("1") else failures
+            lines.append(f"| {what} | {placement.replace('-', ' ')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def greyhound() -> Iterator[tuple[str, str]]:
+    """Yield what mitigation of stragglers leaves."""
+    rows = _table("greyhound-rows")
+    speeds = rows[rows.quantity == "steps a minute"].set_index(["scheme", "setting"])
+    usual, swept = (
+        speeds.loc[("ski-rental", f"12 injections, 256 GPUs, {inputs}")]
+        for inputs in ("usual", "swept")
+    )
+    yield "usual", f"{usual.simulated:.1f}"
+    yield "swept", f"{swept.low:.1f} to {swept.high:.1f}, {swept.simulated:.1f} on average"
+    left = rows[(rows.quantity == "step over a sound one") & (rows.scheme == "redeal")].simulated
+    yield "left", "{:.2f}, {:.2f} and {:.2f}".format(*left)
+
+
 def rejoining() -> Iterator[tuple[str, str]]:
     """Yield SPARe's ratio without and with groups that rejoin, and that of checkpoints alone."""
     table = _table("failure-rates").set_index(["rules", "distribution", "groups", "mtbf_s"])
@@ -119,6 +230,9 @@ def head_to_head() -> Iterator[tuple[str, str]]:
     """Yield ratios of all schemes in all settings, and shares of the maps."""
     yield "ratios", _ratios_table()
     yield "maps", _maps_table()
+    steps = _table("head-to-head-settings").step_s, _table("head-to-head-interleaved").step_s
+    yield "step", f"{steps[0].iloc[0]:.1f} s"
+    yield "interleaved-step", f"{steps[1].iloc[0]:.1f} s"
     layers = _table("head-to-head-layers").dropna(subset="ratio").sort_values("x")
     of_layers = [f"{row.ratio:.3f} with {row.x:.0f}" for row in layers.itertuples()]
     yield "oobleck-layers", ", ".join(of_layers)
@@ -189,10 +303,21 @@ def recoveries() -> Iterator[tuple[str, str]]:
     yield "range", f"{min(took_s.values()):.0f} to {max(took_s.values()):.0f} s"
     for scheme in ("spare", "mecefo", "oobleck"):
         yield scheme, f"{took_s[scheme, 'a GPU fails']:.0f} s"
+    rows = _table("recovery-rows")
+    rows = rows[rows.quantity == "recovery"]
+    predicted = rows[rows.kind == "prediction"]
+    yield "met", f"{(predicted.verdict == 'inside').sum()} of {len(predicted)}"
+    yield "measured", f"{len(rows)}"
+    counts = rows.kind.value_counts()
+    yield "fitted", f"{counts['calibrated']}"
+    yield "repeated", f"{counts['same constant']}"
 
 
 _GROUPS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
     "step-time": step_times,
+    "spare": spare,
+    "reft": reft,
+    "greyhound": greyhound,
     "crossings": crossings,
     "rejoining": rejoining,
     "head-to-head": head_to_head,
@@ -214,7 +339,7 @@ def filled(page: str, texts: dict[str, str]) -> str:
         inner = f"\n\n{text}\n\n" if "\n" in text else text
         return f"<!--={span[1]}-->{inner}<!--/-->"
 
-    return _SPAN.sub(fill, page)
+    return SPAN.sub(fill, page)
 
 
 def main() -> None:

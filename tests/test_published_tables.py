@@ -15,6 +15,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.studies.base import Results
+from faultline.experiments.studies.catalogue import load_study
+from faultline.experiments.studies.claims import judged_rows
 from faultline.experiments.studies.collectives.study import CollectivesStudy
 from faultline.experiments.studies.head_to_head.comparison import HeadToHead, map_table, plan_cell
 from faultline.experiments.studies.head_to_head.grids import (
@@ -163,6 +165,20 @@ def all_reduces(stage: Stage) -> Results:
     return CollectivesStudy().simulate(stage)
 
 
+def rows_of(name: str) -> Callable[[Stage], pd.DataFrame]:
+    """Return a simulation of all rows of a study."""
+
+    def now(stage: Stage) -> pd.DataFrame:
+        study = load_study(name)
+        seeds = study.default_seeds
+        own = Stage(stage.folder(name), Console(quiet=True), seeds=seeds)
+        with own:
+            rows = study.compared(study.simulate(own))
+        return judged_rows(study.claims(), rows, study.within)
+
+    return now
+
+
 _CELL = ["plane", "x", "y", "scheme"]
 _PREFIX = "head-to-head-"
 EARLIER = {f"{_PREFIX}maps", f"{_PREFIX}links"}
@@ -183,6 +199,10 @@ TABLES = {
     "step-time-errors": Table(
         "step-time", ["section"], lambda _: step_time.errors(read_published("step-time"))
     ),
+    **{
+        f"{name}-rows": Table(name, ["quantity", "scheme", "setting"], rows_of(name))
+        for name in ("greyhound", "recovery", "reft")
+    },
     "spare-headline": Table(
         "spare", ["groups", "scheme"], lambda stage: spare.headline_of(headline_runs(stage))
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,17 @@ def test_a_stale_number_is_filled_and_an_unknown_one_named() -> None:
     )
     with pytest.raises(KeyError, match=r"a\.rows"):
         page_numbers.filled(page, {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_number_of_the_file_is_typed_by_hand(page: Path) -> None:
+    """Those that could hardly be another's: with several digits, or two numbers."""
+    texts = json.loads(page_numbers.FILE.read_text(encoding="utf-8"))
+    telling = {text for text in texts.values() if len(re.findall(r"\d", text)) >= 4}
+    telling = {text for text in telling if "\n" not in text}
+    spans = page_numbers.SPAN.sub("", page.read_text(encoding="utf-8"))
+    typed = " ".join(re.sub(r"```.*?```", "", spans, flags=re.DOTALL).split())
+    assert [text for text in telling if re.search(rf"(?<![\d.]){re.escape(text)}", typed)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
