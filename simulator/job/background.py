@@ -60,7 +60,7 @@ class WriteBesideSteps:
     sync: Sharing
     # Sharing with a checkpoint that is written to storage; one of stated time shares no link.
     save: Sharing = ANOTHER_WRITE
-    # Sharing with state that groups send to each other over the links of checkpoints.
+    # Sharing with state that groups send to each other.
     send: Sharing = ANOTHER_WRITE
     # Returns the times of a group's write beside a step with other shares; None if these do not
     # matter. It may be slow.

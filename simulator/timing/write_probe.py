@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import simgrid
 
 # Raise it when the same request would be simulated differently.
-_VERSION = 12
+_VERSION = 13
 _MOST_GPUS_CHANGED = 64
 """Largest job whose writes are observed beside each step that a scheme changes. In larger jobs one
 group changes less, and each failure would take seconds to simulate."""
@@ -64,8 +64,8 @@ class _SimulatedWrites:
                 writer,
             )
             (alone_s,), *times = measured
-            *passes, sync, sent = (Sharing.of(*part_s) for part_s in times)
-            passes, saved = passes or [ALONE], sent if self.traffic.save else ALONE
+            *passes, sync, saved, sent = (Sharing.of(*part_s) for part_s in times)
+            passes, saved = passes or [ALONE], saved if self.traffic.save else ALONE
             found = WriteBesideSteps(alone_s, passes[0], sync, saved, sent)
             self._known[shares, writer] = found
         return self._known[shares, writer]
@@ -74,10 +74,11 @@ class _SimulatedWrites:
 def simulate_beside(
     engine: simgrid.Engine, traffic: Traffic, shares: StepShares, writer: int | None
 ) -> list[Sequence[float]]:
-    """Simulate parts of a step with some shares, and a checkpoint, alone and beside a write.
+    """Simulate parts of a step with some shares, and other flows, alone and beside a write.
 
     Returns the time of the write alone, and the arguments of `Sharing.of` for the passes, if the
-    step is simulated, the exchange of gradients, and the checkpoint.
+    step is simulated, the exchange of gradients, a checkpoint, and a group's state that is sent to
+    the group before it.
     """
     from faultline.simulator.simgrid.links import level_memory_doors, storage_shared_equally
     from faultline.simulator.simgrid.loading import lasting_s, run_controller
@@ -87,7 +88,11 @@ def simulate_beside(
     level_memory_doors(traffic)
     # Built before any actor starts: within an actor, each task costs thread switches.
     parts = [*_parts_of(traffic, shares)]
-    save = partial(transfer, traffic.write_of(writer or shares.members[0]))
+    sender = shares.members[0] if writer is None else writer
+    ends = zip(traffic.hosts[sender], traffic.hosts[sender - 1], strict=True)
+    size_bytes = traffic.checkpoint_bytes_per_rank
+    sent = [(near, far, size_bytes) for near, far in ends if near != far]
+    others = [partial(transfer, flows) for flows in (traffic.write_of(sender), sent)]
     absent = set(range(len(traffic.hosts))).difference(shares.members)
     off = {host for group in absent for host in traffic.hosts[group]}
     flows = [flow for flow in traffic.write_of(writer) if off.isdisjoint(flow[:2])]
@@ -103,7 +108,7 @@ def simulate_beside(
                 before()
             met_s = found[place][0]
             times.append(found[place] if met_s else write.beside(part, part_s))
-        times.append(write.beside(save, lasting_s(save)))
+        times.extend(write.beside(other, lasting_s(other)) for other in others)
 
     with storage_shared_equally(traffic):
         run_controller(engine, "measure", measure)
