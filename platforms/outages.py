@@ -7,9 +7,10 @@ the servers become slower, and no GPU is cut off.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
 from faultline.platforms.platform_data import Hop, Platform
-from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_reader import platform_at
 
 _Node = tuple[str, str]
 """A kind ("point", or a link's direction and end), and the name."""
@@ -185,23 +186,17 @@ def bandwidths_left(
 @lru_cache(maxsize=256)
 def _bandwidths_left(
     path: Path,
-    changed_ns: int,
+    _changed_ns: int,
     links: tuple[tuple[str, float], ...],
     parts_down: tuple[str, ...],
 ) -> tuple[tuple[str, float], ...]:
     left = dict[str, float]()
     if parts_down:
         # Paths around them take half a second on 4,096 GPUs.
-        left = bandwidths_with_parts_down(content_of(path, changed_ns), parts_down)
+        left = bandwidths_with_parts_down(platform_at(path), parts_down)
     for link, share in links:
         left[link] = min(share, left.get(link, 1.0))
     return tuple(sorted(left.items()))
-
-
-@lru_cache(maxsize=2)
-def content_of(path: Path, _changed_ns: int) -> Platform:
-    """Return the platform in a file that was changed at that time; the last ones are kept."""
-    return read_platform(path)
 
 
 _cached: list[tuple[Platform, _Paths]] = []
@@ -215,6 +210,10 @@ def _paths_of(platform: Platform) -> _Paths:
     return _cached[0][1]
 
 
+_Despite = tuple[int, frozenset[int]]
+"""The form of a domain, and the places in it of failed parts."""
+
+
 class _Paths:
     """The paths of each scale-up domain to the top layer of the network."""
 
@@ -226,11 +225,18 @@ class _Paths:
         # The property groups all GPUs at each access.
         self._domains = platform.domains
         self._graphs = {domain: self._graph(domain) for domain in self._domains}
-        gpus = set(platform.gpu_names)
-        self._connected = {
-            domain: _connected(graph) & gpus for domain, graph in self._graphs.items()
-        }
-        self._flow = cache(lambda domain: _largest_flow(self._graphs[domain]))
+        # Domains of equal form have equal flows, and lose the paths of the same nodes.
+        self._nodes = {domain: tuple(graph) for domain, graph in self._graphs.items()}
+        self._places: dict[int, dict[str, list[int]]] = {}
+        for domain, nodes in self._nodes.items():
+            places = self._places[domain] = defaultdict(list)
+            for place, (_, name) in enumerate(nodes):
+                places[name].append(place)
+        self._forms = {domain: self._form(domain) for domain in self._graphs}
+        self._flows: dict[_Despite, float] = {}
+        self._reached: dict[_Despite, frozenset[int]] = {}
+        self._gpus = {domain: {gpu.name for gpu in gpus} for domain, gpus in self._domains.items()}
+        self._connected = {domain: self._connected_to_top(domain) for domain in self._graphs}
         self._domains_at: dict[str, set[int]] = {}
         for domain, graph in self._graphs.items():
             for _, name in graph:
@@ -243,11 +249,40 @@ class _Paths:
             if not connected:
                 continue
             before = self._flow(domain) / len(self._connected[domain])
-            share = _largest_flow(self._graphs[domain], failed) / len(connected) / before
+            share = self._flow(domain, failed) / len(connected) / before
             if share < 1 - 1e-9:
                 gpus = (gpu for gpu in self._domains[domain] if gpu.name in connected)
                 left.update((gpu.server, share) for gpu in gpus)
         return Outage(tuple(sorted(self.cut_off(failed))), left)
+
+    def _form(self, domain: int) -> int:
+        """Return a number that is equal for domains whose graphs differ only in their names."""
+        places = {node: place for place, node in enumerate(self._nodes[domain])}
+        cables = self._graphs[domain].edges(data="capacity")
+        return hash(tuple((places[near], places[far], width) for near, far, width in cables))
+
+    def _despite(self, domain: int, failed: Collection[str]) -> _Despite:
+        """Return a domain's form, and the places in it of failed parts."""
+        places = self._places[domain]
+        gone = (place for name in failed for place in places.get(name, ()))
+        return self._forms[domain], frozenset(gone)
+
+    def _flow(self, domain: int, failed: Collection[str] = ()) -> float:
+        """Return the largest flow from the GPUs of a domain to the top layer."""
+        despite = self._despite(domain, failed)
+        if despite not in self._flows:
+            self._flows[despite] = _largest_flow(self._graphs[domain], failed)
+        return self._flows[despite]
+
+    def _connected_to_top(self, domain: int, failed: Collection[str] = ()) -> set[str]:
+        """Return the GPUs of a domain with a path to the top layer."""
+        despite, nodes = self._despite(domain, failed), self._nodes[domain]
+        if despite not in self._reached:
+            connected = _connected(self._graphs[domain], failed) & self._gpus[domain]
+            self._reached[despite] = frozenset(
+                place for place, (_, name) in enumerate(nodes) if name in connected
+            )
+        return {nodes[place][1] for place in self._reached[despite]}
 
     def domains_at(self, name: str) -> Collection[int]:
         """Return the domains that have paths over a host, switch or link."""
@@ -264,14 +299,14 @@ class _Paths:
     def _connected_despite(self, failed: Collection[str]) -> Iterator[tuple[int, set[str]]]:
         """Yield the domains with paths over failed parts, and their GPUs that keep a path."""
         for domain in sorted(set().union(*map(self.domains_at, failed))):
-            yield domain, _connected(self._graphs[domain], failed) & self._connected[domain]
+            yield domain, self._connected_to_top(domain, failed)
 
     def _graph(self, domain: int) -> nx.DiGraph[_Node]:
         """Return the cables from the GPUs of a domain upwards, and its NVLink."""
         import networkx as nx
 
         graph: nx.DiGraph[_Node] = nx.DiGraph()
-        names = {gpu.name for gpu in self._domains[domain]}
+        names = dict.fromkeys(gpu.name for gpu in self._domains[domain])
         graph.add_node(_SINK)
         for name in names:
             graph.add_edge(_SOURCE, ("point", name))

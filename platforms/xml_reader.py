@@ -9,6 +9,7 @@ switches. `load_in_simgrid` then loads the file in SimGrid. Files without the pr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from faultline.platforms import xml_names
@@ -68,6 +69,17 @@ def read_platform(
             where,
         )
     return platform_from_xml(content, where)
+
+
+def platform_at(path: Path) -> Platform:
+    """Read a platform; one that has not changed is kept, since a large one takes a second."""
+    status = path.stat()
+    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
+    return read_platform(path)
 
 
 def platform_from_xml(content: bytes, where: str) -> Platform:

@@ -124,18 +124,12 @@ def gpus_of_cluster(name: str) -> int:
 
 
 def platform_at(path: Path) -> Platform:
-    """Read a platform; one that has not changed is kept, since a large one takes a second."""
-    status = path.stat()
-    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
+    """Return `xml_reader.platform_at`, which is imported on first use."""
+    from faultline.platforms import xml_reader
+
+    return xml_reader.platform_at(path)
 
 
 @lru_cache(maxsize=32)
 def _preset(name: str) -> ClusterSpec:
     return load_preset(name)
-
-
-@lru_cache(maxsize=8)
-def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
-    from faultline.platforms.xml_reader import read_platform
-
-    return read_platform(path)

@@ -35,10 +35,14 @@ def at_degree(
 
 
 def of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
-    """Return the work of a part on its node; the parts of its round of stages begin at `first`."""
-    forward, backward = part.forward, part.backward
+    """Return the work of a part on its node; the parts of its round of stages begin at `first`.
+
+    A pass without work only takes part in the pipeline's messages.
+    """
+    forward = part.forward if share.forward else PassWork()
+    backward = part.backward if share.backward else PassWork()
     beside_flop = 0.0 if share.shadows is None else parts[first + share.shadows].forward.flop
-    if share.skips_attention:
+    if share.skips_attention and share.backward:
         # One of each layer's two rings is that of attention. Only attention sends keys and values.
         backward = PassWork(
             backward.flop, backward.tensor_bytes / 2, tensor_hops=backward.tensor_hops / 2

@@ -94,6 +94,12 @@ class StepShares(NamedTuple):
         return self._replace(pipelines=(*self.pipelines, *dealt))
 
     @property
+    def computing_groups(self) -> list[int]:
+        """Groups that are not idle."""
+        idle = {one.group for one in self.pipelines if not one.stages}
+        return [group for group in self.members if group not in idle]
+
+    @property
     def working(self) -> list[int]:
         """Groups that are not idle, in an order that does not depend on their numbers.
 

@@ -110,3 +110,23 @@ def test_changed_pipelines_and_narrowed_links_add_up(
     exact = step_time(times.platform, times.step, shares, slow)
     found = times.passes_s(shares, slow) + times.exchange_s(shares, slow)
     assert found == pytest.approx(exact.step_s, rel=5e-3)
+
+
+@pytest.mark.parametrize("scheme_name", ["bamboo", "mecefo", "oobleck", "recycle", "varuna"])
+def test_one_pipeline_of_each_kind_gives_the_time_of_a_state(
+    times: SimulatedStepTimes, scheme_name: str
+) -> None:
+    """Three groups lose a server each; the state itself is simulated for comparison."""
+    settings = [f'platform.file="{times.platform}"', f"job.groups={GROUPS}"]
+    scenario = load_scenario("llama3-70b-stress", [*settings, f'strategy.name="{scheme_name}"'])
+    scheme = resolve(scenario).strategy()
+    for group, server in ((2, 0), (7, 3), (12, 1)):
+        scheme.on_hit(Hit(group, 8 * server, 8 * server + 7, 32))
+    scheme.on_failures((2, 7, 12))
+    plan = scheme.plan()
+    assert plan.pipelines
+    shares = StepShares(plan.members, plan.pipelines)
+    exact = step_time(times.platform, times.step, shares)
+    assert times.passes_s(shares) == pytest.approx(exact.passes_s, rel=1e-4)
+    found = times.passes_s(shares) + times.exchange_s(shares)
+    assert found == pytest.approx(exact.step_s, rel=2e-3)
