@@ -23,6 +23,7 @@ from faultline.experiments.job.platform_files import (
     with_memories,
 )
 from faultline.experiments.job.step_times import is_simulated
+from faultline.platforms.preset_library import preset_names
 from faultline.simulator.job.compute_times import LEAST_COMPUTE_FACTOR
 from faultline.simulator.job.durations import Durations, SyncTime
 from faultline.simulator.simgrid.state_transfers import (
@@ -52,6 +53,10 @@ if TYPE_CHECKING:
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
 """Times of snapshots that a simulation of their flows during steps replaces, unless stated."""
+
+
+_GPUS_BESIDE, _FEWEST_GROUPS = 1024, 8
+"""GPUs, and fewest groups, that represent those of a large job in a simulation of its copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +193,7 @@ def _overlap(
     if not is_simulated(scenario) and times.copy_s + times.send_s <= shortest_s:
         # Snapshots end before the all-reduce, which alone uses links.
         return None
+    scenario, transfers = _fewer_groups(scenario, transfers, compute_s)
     path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
     found = write_beside(scenario, path, flows)
@@ -195,6 +201,27 @@ def _overlap(
         return None
     course = found.course(compute_s, durations.all_reduce_s(scenario.job.groups))
     return Overlap(flows, path, found, course)
+
+
+def _fewer_groups(
+    scenario: Scenario, transfers: StateTransfers, compute_s: float
+) -> tuple[Scenario, StateTransfers]:
+    """Return a smaller job whose links carry the same copies and steps as those of a large one.
+
+    On a shipped cluster all groups are alike. Their copies and messages share links below the same
+    kinds of switches in any number, so some of them represent the others.
+    """
+    table, job = scenario.protection, scenario.job
+    most = max(_FEWEST_GROUPS, _GPUS_BESIDE // job.gpus_of_group)
+    if job.groups <= most or not is_simulated(scenario) or edited_platform(scenario) is not None:
+        return scenario, transfers
+    if scenario.platform.file not in preset_names():
+        return scenario, transfers
+    small = scenario.change({"job.groups": most, "job.gpus": None})
+    protection = protection_class(table.name)(protected_job(small, compute_s), table.options())
+    _, moved = _moved(small, protection)
+    size_bytes = transfers.snapshot_bytes_per_gpu
+    return small, replace(moved, snapshot_bytes_per_gpu=size_bytes)
 
 
 def _check_memory(scenario: Scenario, protection: Protection, of_platform: float | None) -> None:
