@@ -230,6 +230,7 @@ def head_to_head() -> Iterator[tuple[str, str]]:
     """Yield ratios of all schemes in all settings, and shares of the maps."""
     yield "ratios", _ratios_table()
     yield "maps", _maps_table()
+    yield "links", _links_table()
     steps = _table("head-to-head-settings").step_s, _table("head-to-head-interleaved").step_s
     yield "step", f"{steps[0].iloc[0]:.1f} s"
     yield "interleaved-step", f"{steps[1].iloc[0]:.1f} s"
@@ -265,6 +266,31 @@ def _ratios_table() -> str:
             digits = 2 if plane == "settings" and x == 2 else 3
             cells.append("" if pd.isna(ratio) else f"{ratio:.{digits}f}")
         lines.append(f"| {name_of(scheme).removesuffix('*')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _links_table() -> str:
+    """Return the time per token with GPUs or a kind of link at half the speed."""
+    rows = _table("head-to-head-links")
+    names = (
+        "nothing",
+        "GPUs",
+        "NVLink",
+        "adapters, and the fabric with them",
+        "uplinks of leaf switches",
+        "storage",
+    )
+    best = rows.sort_values("ratio").groupby(["x", "y", "scheme"]).token_us.first()
+    lines = [
+        "| half the speed | sound step | queue: time per token over that of the unedited cluster "
+        "| standbys |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for x, name in enumerate(names):
+        shares = [(best.loc[x, y] / best.loc[0, y]).dropna() for y in (0, 1)]
+        cells = [f"{one.min():.3f} to {one.max():.3f}" if x else "1" for one in shares]
+        step_s = rows[rows.x == x].step_s.iloc[0]
+        lines.append(f"| {name} | {step_s:.1f} s | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

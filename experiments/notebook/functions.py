@@ -23,7 +23,7 @@ from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_fr
 from faultline.experiments.config.numbers import plain, read_number, why_no_number
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
-from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline, svg_of
+from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline, png_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -464,5 +464,5 @@ class Platform:
     def __repr__(self) -> str:
         return f"Platform({str(self.path)!r}): {self.gpus:,} GPUs, {len(self.data.links):,} links"
 
-    def _repr_svg_(self) -> str:
-        return svg_of(self.figure())
+    def _repr_png_(self) -> bytes:
+        return png_of(self.figure())

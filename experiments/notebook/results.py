@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,20 +137,20 @@ class Timeline:
         write_timeline(self.events, Path(path), self.record)
         return Path(path)
 
-    def _repr_svg_(self) -> str:
-        return svg_of(self.figure())
+    def _repr_png_(self) -> bytes:
+        return png_of(self.figure())
 
 
-def svg_of(figure: Figure) -> str:
-    """Return a figure as SVG, which notebooks show, and close it."""
+def png_of(figure: Figure) -> bytes:
+    """Return a figure as PNG, which notebooks show and keep small, and close it."""
     from faultline.experiments.figures.style import figure_style
     from matplotlib import pyplot as plt
 
-    text = StringIO()
+    drawn = BytesIO()
     with figure_style():
-        figure.savefig(text, format="svg")
+        figure.savefig(drawn, format="png", dpi=90)
     plt.close(figure)
-    return text.getvalue()
+    return drawn.getvalue()
 
 
 def _text(tables: Iterable[Table]) -> str:

@@ -210,5 +210,5 @@ def _shade_leaders(axis: Axes, mine: pd.DataFrame, crossings: pd.DataFrame) -> N
             va="bottom", color=look.colour, fontweight="bold", fontsize=10,
         )  # fmt: skip
         if left in ends:
-            since = f"from {duration_text(left)}"
+            since = f"from about {left / 3600:.1f} h"
             axis.text(left * 1.06, _TOP * 0.93, since, va="top", fontsize=10)
