@@ -72,7 +72,7 @@ def _label(setting: dict[Any, Any]) -> str:
     name = setting.get("strategy.name")
     if name is not None:
         setting = setting | {"strategy.name": look_of(name).label}
-    every = setting.get("failures.mtbf_s")
+    every: Any = setting.get("failures.mtbf_s")
     if is_missing(every):
         return setting_text(setting)
     rest = {key: value for key, value in setting.items() if key != "failures.mtbf_s"}
