@@ -7,7 +7,9 @@ in the texts, not those by which a display moves the cursor, and interprets no t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
+from textwrap import fill
 from typing import Any
 
 from faultline.experiments.config.errors import QUIET
@@ -20,6 +22,10 @@ from rich.text import Text
 _PIPED_WIDTH = 160
 _WIDTHS = range(40, 10_000)
 """Accepted values of ``COLUMNS``; any other is ignored."""
+
+
+_TEXT = re.compile(r"\s*\S+(?: \S+)*?\s{2,}(?=\S)")
+_WRAPPED: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
 class Screen(Console):
@@ -45,6 +51,19 @@ class Screen(Console):
         if soft_wrap and self.is_terminal:
             soft_wrap = None
         super().print(*objects, soft_wrap=soft_wrap, **options)
+
+    def print_names(self, lines: Iterable[str]) -> None:
+        """Print names, each with its text after two blanks or more.
+
+        On a terminal the further lines of a text begin where its first one does.
+        """
+        for line in lines:
+            shown_line = line
+            if self.is_terminal and line:
+                found, start = _TEXT.match(line), len(line) - len(line.lstrip())
+                indent = found.end() if found and found.end() <= self.width // 2 else start
+                shown_line = fill(line, self.width, subsequent_indent=" " * indent, **_WRAPPED)
+            self.print(shown_line, soft_wrap=True)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text as it is drawn, escaped before it is measured."""

@@ -8,9 +8,11 @@ This module does not import rich, which takes long: ``--help`` is quick.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from io import TextIOWrapper
+from textwrap import fill
 
 
 def shown(text: str) -> str:
@@ -31,7 +33,17 @@ def print_text(text: str, *, as_message: bool = False) -> None:
 
 def print_note(line: str) -> None:
     """Print a line of the program itself on the standard error."""
-    print_text(f"faultline: {line}", as_message=True)
+    print_text(between_words(f"faultline: {line}"), as_message=True)
+
+
+def between_words(message: str) -> str:
+    """Return a message for the standard error that a terminal does not break within words."""
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return message
+    return fill(message, width, subsequent_indent="  ", break_long_words=False,
+                break_on_hyphens=False)  # fmt: skip
 
 
 def let_all_text_be_printed() -> None:

@@ -160,24 +160,23 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
 
 
 def _table(drawing: Drawing, days: float) -> Table:
-    numbers = ["a day", "share", "drawn"]
+    numbers = ["a day", "drawn"]
     if drawing.expected is not None:
         numbers.append("expected")
     if drawing.share_on_many:
         numbers.append("shared")
     rows = []
     for cause in drawing.causes:
-        cells = _cells(cause, drawing, days)
-        named = (cause.name, cause.level or "several", cause.kind or "several")
+        cells = _cells(cause, days)
+        named = (cause.name, f"{cause.level or 'several'}, {cause.kind or 'several'}")
         rows.append([*named, *(cells[number] for number in numbers)])
-    return _causes_table(rows, numbers, no_wrap=True)
+    return _causes_table(rows, "level, kind", numbers)
 
 
-def _causes_table(rows: Iterable[Sequence[str]], numbers: Sequence[str], **look: Any) -> Table:
-    """Return a table of causes with their levels, their kinds, and numbers of them."""
-    columns = [{"header": "cause", "style": "bold"}, {"header": "level"}, {"header": "kind"}]
-    columns += [{"header": number, "justify": "right"} for number in numbers]
-    columns = [{**column, **look} for column in columns]
+def _causes_table(rows: Iterable[Sequence[str]], what: str, numbers: Sequence[str]) -> Table:
+    """Return a table of causes with what they are, and numbers of them."""
+    columns: list[dict[str, Any]] = [{"header": "cause", "style": "bold"}, {"header": what}]
+    columns += [{"header": number, "justify": "right", "no_wrap": True} for number in numbers]
     return text_table(rows, columns, box=None, pad_edge=False, padding=(0, 1, 0, 0))
 
 
@@ -191,10 +190,9 @@ def _few_digits(number: float, digits: int = 2) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.{digits}g}"
 
 
-def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]:
+def _cells(cause: CauseSummary, days: float) -> dict[str, str]:
     return {
         "a day": _few_digits(cause.drawn / days),
-        "share": f"{cause.drawn / max(1, len(drawing.failures)):.0%}",
         "drawn": f"{cause.drawn:,}",
         "expected": "" if cause.expected is None else _few_digits(cause.expected),
         "shared": f"{cause.drawn_on_many:,}",
@@ -384,10 +382,9 @@ def _jobs_table(log: FailureLog) -> Table:
     rows = []
     for job in shown:
         rates = ["" if rate is None else _few_digits(rate, 3) for rate in _rates(log, job)]
-        days = _few_digits(job.node_s / _DAY_S)
         counts = f"{job.hardware:,}", rates[0], f"{job.software:,}", rates[1]
-        rows.append([job.name, f"{job.runs:,}", f"{job.nodes:,}", days, *counts])
-    numbers = ("runs", "nodes", "node-days", "hardware", "/1,000 d", "software", "/1,000 d")
+        rows.append([job.name, f"{job.nodes:,}", *counts])
+    numbers = ("nodes", "hardware", "/1,000 d", "software", "/1,000 d")
     return _numbers_table("job", rows, numbers)
 
 
@@ -420,13 +417,12 @@ def _rates_table(fitted: Any) -> Table:
     rows = []
     for cause in (*fitted.causes, fitted.whole):
         rate, repair = cause.per_1000_node_days, cause.repair
-        what = (cause.level, cause.kind) if cause is not fitted.whole else ("", "")
+        what = f"{cause.level}, {cause.kind}" if cause is not fitted.whole else ""
         numbers = [f"{cause.count:,}", _few_digits(rate.mean, 3)]
         numbers.append(f"{_few_digits(rate.low, 3)}–{_few_digits(rate.high, 3)}")
         numbers.append("" if repair is None else duration_text(repair.median_s))
-        numbers.append("" if repair is None else f"{repair.sigma:.1f}")
-        rows.append([cause.name, *what, *numbers])
-    return _causes_table(rows, ["failures", "/1,000 d", "95 %", "repair", "sigma"])
+        rows.append([cause.name, what, *numbers])
+    return _causes_table(rows, "level, kind", ["failures", "/1,000 d", "95 %", "repair"])
 
 
 def _gaps_table(fitted: Any) -> Table:

@@ -40,8 +40,7 @@ def print_list(kind: str | None, gpus: int = DRAWN_GPUS, *, as_json: bool = Fals
         if kind is None:
             console.print(f"{listed}:")
         width = max(len(row["name"]) for row in rows)
-        for row in rows:
-            console.print(f"{row['name']:{width}}  {_sentence(row)}", soft_wrap=True)
+        console.print_names(f"{row['name']:{width}}  {_sentence(row)}" for row in rows)
         if kind is None:
             console.print()
 

@@ -219,7 +219,7 @@ def execute_diff(arguments: argparse.Namespace) -> None:
         why = ", because" if edit.reasons else "."
         console.print(f"No phase of this job changes{why}", style="bold")
         for reason in edit.reasons:
-            console.print(f"- {reason}")
+            console.print(f"- {reason}", soft_wrap=True)
         if edit.reasons:
             console.print("The files differ:")
     for difference in edit.differences:
@@ -232,7 +232,7 @@ def _cells(phase: PhaseChange) -> tuple[str, ...]:
     change = f"{phase.change:+.1%}" if phase.change else "none"
     if phase.change == float("inf"):
         change = "new"
-    return phase.phase, f"{phase.before_s:.4g} s", f"{phase.after_s:.4g} s", change, phase.source
+    return phase.phase, _seconds(phase.before_s), _seconds(phase.after_s), change, phase.source
 
 
 def execute_import(arguments: argparse.Namespace) -> None:
@@ -310,7 +310,7 @@ def _platform(arguments: argparse.Namespace) -> Path:
 
 
 def _seconds(time_s: float) -> str:
-    for unit, seconds in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+    for unit, seconds in (("h", 3600.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if time_s >= seconds:
             return f"{time_s / seconds:.4g} {unit}"
     return f"{time_s * 1e9:.4g} ns"

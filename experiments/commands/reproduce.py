@@ -50,7 +50,7 @@ def execute_head_to_head(arguments: argparse.Namespace) -> None:
         only=arguments.only,
         quick=quick,
     )
-    console = Screen(stderr=arguments.json, width=150)
+    console = Screen(stderr=arguments.json)
     _simulate(study, arguments, "head-to-head", console)
 
 

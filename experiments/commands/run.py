@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,27 +158,34 @@ def _table(
     from faultline.experiments.report.tables import number, on_screen, table_of, text
 
     rows: list[dict[str, Any]] = []
+    for named, alike in _by_phases(recoveries):
+        rows.append({"part": named, "seconds": alike.duration_s, "ranks": "", "GB": "", "see": ""})
+        rows += [
+            {
+                "part": f"  {phase.name}",
+                "seconds": phase.duration_s,
+                "ranks": f"{phase.ranks:,}" if phase.ranks else "",
+                "GB": f"{phase.size_bytes / 1e9:,.4g}" if phase.size_bytes else "",
+                "see": str(sources.index(phase.source) + 1) if phase.source else "",
+            }
+            for phase in alike.phases
+        ]
+    columns = [text("", "part", "prose"), number("seconds", "seconds", 2)]
+    columns += [text(key, key, "prose") for key in ("ranks", "GB", "see")]
+    title = f"{name}: recoveries after the failure of one GPU"
+    return on_screen(table_of("recoveries", title, columns, rows), rows_shown=None)
+
+
+def _by_phases(
+    recoveries: Sequence[ExplainedRecovery],
+) -> Iterator[tuple[str, ExplainedRecovery]]:
+    """Yield each recovery once, with the names of all schemes that have it, by their event."""
+    alike: dict[object, list[ExplainedRecovery]] = {}
     for recovery in recoveries:
-        labels: tuple[str, ...] = (recovery.scheme, recovery.event, recovery.recovery)
-        for phase in recovery.phases:
-            rows.append(
-                {
-                    **dict(zip(("scheme", "event", "recovery"), labels, strict=True)),
-                    "phase": phase.name,
-                    "seconds": phase.duration_s,
-                    "ranks": f"{phase.ranks:,}" if phase.ranks else "",
-                    "GB": f"{phase.size_bytes / 1e9:,.4g}" if phase.size_bytes else "",
-                    "source": str(sources.index(phase.source) + 1) if phase.source else "",
-                }
-            )
-            labels = ("", "", "")
-        if len(recovery.phases) > 1:
-            blank = dict.fromkeys(("scheme", "event", "recovery", "ranks", "GB", "source"), "")
-            rows.append({**blank, "phase": "total", "seconds": recovery.duration_s})
-    headings = {key: "see" if key == "source" else key for key in rows[0]}
-    columns = [
-        number(heading, key, 3) if key == "seconds" else text(heading, key, "prose")
-        for key, heading in headings.items()
-    ]
-    table = table_of("recoveries", f"{name}: the failure of one GPU", columns, rows)
-    return on_screen(table, rows_shown=None)
+        alike.setdefault((recovery.recovery, recovery.phases), []).append(recovery)
+    for same in alike.values():
+        schemes: dict[str, list[str]] = {}
+        for one in same:
+            schemes.setdefault(one.event, []).append(one.scheme)
+        events = (f"{', '.join(names)} ({event})" for event, names in schemes.items())
+        yield f"{same[0].recovery}: {'; '.join(events)}", same[0]

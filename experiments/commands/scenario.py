@@ -103,4 +103,4 @@ def execute_explain(arguments: argparse.Namespace) -> None:
     text = overview() if known is None else explained(known)
     if known is not None and (prior := shipped_priors().get(known.dotted)) is not None:
         text = "\n".join([text, "", *explained_prior(prior)])
-    Screen(soft_wrap=True).print(Text(text))
+    Screen().print_names(text.split("\n"))

@@ -125,11 +125,11 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
         print_json({**chosen, "notes": report.notes, **records})
     else:
-        console = Screen(width=200)
+        console = Screen()
         if best is not None:
             console.print(on_screen(best, heading_width=12))
             console.print()
-        _print(console, report)
+        _print(console, report, written=bool(arguments.output))
 
 
 def _csv(sections: Mapping[str, pd.DataFrame]) -> str:
@@ -152,12 +152,13 @@ def _latex(best: Table | None, report: ComparisonReport) -> str:
     return "\n".join(tables)
 
 
-def _print(console: Screen, report: ComparisonReport) -> None:
+def _print(console: Screen, report: ComparisonReport, *, written: bool) -> None:
     console.print(headline_of(report), style="bold")
     for name in report.sections:
         console.print()
-        console.print(on_screen(section_table(report, name)))
-    if report.notes:
-        console.print()
+        console.print(on_screen(section_table(report, name, brief=True)))
+    console.print()
+    if not written:
+        console.print("-o FILE.csv writes all columns.", style="dim")
     for note in report.notes:
         console.print(note, style="yellow")

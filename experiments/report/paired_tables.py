@@ -17,10 +17,11 @@ from faultline.experiments.analysis.quantities import (
     counted,
     number_text,
     quantity,
+    setting_text,
     shown_value,
 )
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.report.tables import Table, TableColumn, table_of
+from faultline.experiments.report.tables import Mapped, Table, TableColumn, table_of
 from faultline.experiments.runs.record import Column as Quantity
 
 _TITLES = {
@@ -42,8 +43,11 @@ def headline_of(report: ComparisonReport) -> str:
     return f"{column.label}{way}: differences from {against}, paired by seed"
 
 
-def section_table(report: ComparisonReport, section: str) -> Table:
-    """Return a section of a comparison, with units, and without columns of one value."""
+def section_table(report: ComparisonReport, section: str, *, brief: bool = False) -> Table:
+    """Return a section of a comparison, with units, and without columns of one value.
+
+    A `brief` table, for a terminal, has at most six columns.
+    """
     frame = report.sections[section]
     # A column with one value in all rows and in the baseline is left out.
     keys = [key for key in frame.columns if key not in _NUMBERS and key != report.by]
@@ -54,6 +58,8 @@ def section_table(report: ComparisonReport, section: str) -> Table:
     if shared:
         frame = frame.sort_values(shared, kind="stable", na_position="first")
     columns = _columns(report, frame, ours, theirs, shared) + _count_columns(frame)
+    if brief:
+        columns = _brief_columns(report, ours, shared)
     rows = frame.to_dict(orient="records")
     return table_of(section, _title(section, frame, quantity(report.metric)), columns, rows)
 
@@ -89,6 +95,37 @@ def _columns(
         TableColumn("change", lambda row: _percent(row["change"])),
         TableColumn("differs by", lambda row: _signed(row["difference"] * scale)),
         TableColumn("± (95 %)", lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
+    ]
+
+
+def _brief_columns(
+    report: ComparisonReport, ours: list[str], shared: list[str]
+) -> list[TableColumn]:
+    """Return what is compared, and how it differs: all other settings are one column."""
+    scale = quantity(report.metric).scale
+    settings = [*shared, *ours]
+
+    def setting(row: Mapped) -> str:
+        return setting_text({key: row[key] for key in settings})
+
+    beside = (
+        [TableColumn("setting", setting, "prose")]
+        if len(settings) > 1
+        else [_key_column(key) for key in settings]
+    )
+    return [
+        *beside,
+        _key_column(report.by),
+        TableColumn("mean", lambda row: number_text(row["mean"] * scale)),
+        TableColumn("base", lambda row: number_text(row["baseline_mean"] * scale)),
+        TableColumn("change", lambda row: _percent(row["change"])),
+        TableColumn(
+            "difference, 95 %",
+            lambda row: (
+                f"{_signed(row['difference'] * scale)} ± "
+                f"{number_text((row['high'] - row['low']) / 2 * scale, 3)}"
+            ),
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from faultline.experiments.analysis.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.report.standings import Standings, interval_text, is_clear
 from faultline.experiments.report.tables import (
+    MOST_ON_SCREEN,
     Mapped,
     Table,
     TableColumn,
@@ -60,7 +61,8 @@ def comparison_table(
 ) -> Table:
     """Return the choices under each condition, soonest first; with costs if there is a price.
 
-    A `brief` table has no columns on the confidence of the order.
+    A `brief` table, for a terminal, has six columns, of which none is on the confidence of the
+    order.
     """
     best = order.best()
     many = best["strategy"].nunique() > 1
@@ -89,10 +91,11 @@ def comparison_table(
         _where(_is_compared, number("pairs", "pairs", 0)),
         TableColumn("verdict", _verdict, "text"),
     )
+    columns = (*judged, *details)[:MOST_ON_SCREEN] if brief else (*judged, *compared, *details)
     return table_of(
         "comparison-table",
         caption,
-        (*judged, *(() if brief else compared), *details),
+        columns,
         rows_of(best, _MOST_COMPARED),
         lambda row: row["place"] == 1 and _is_finished(row),
     )

@@ -24,6 +24,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as ScreenTable
 
 ROWS_SHOWN = 30
+MOST_ON_SCREEN = 6
+"""Rows and columns of a table of results on a terminal of 80 columns; files have all."""
 
 Mapped = Mapping[Any, Any]
 """A row of a DataFrame: its values by column."""
@@ -142,7 +144,7 @@ def on_screen(
         for column in table.columns
     ]
     rows = table.rows[:rows_shown]
-    left_out = f"{rows_shown} of {len(table.rows):,} rows; --csv FILE writes all"
+    left_out = f"{rows_shown} of {len(table.rows):,} rows; -o FILE.csv writes all"
     return text_table(
         (row.cells for row in rows),
         columns,

@@ -124,10 +124,12 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""
+        from faultline.experiments.streams import between_words
         from faultline.platforms.errors import one_line
 
         message = _ARGUMENT.sub(r"\1: ", message)
-        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+        line = one_line(f"{self.prog}: error: {message}; see {self.prog} --help")
+        self.exit(2, between_words(line) + "\n")
 
 
 _ARGUMENT = re.compile(r"^argument (\S+?)(?:/\S+)?: ")

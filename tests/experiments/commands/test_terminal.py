@@ -24,6 +24,7 @@ import pyte
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.commands import run
+from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.runs.executor import InThisProcess
 from rich.cells import cell_len
 
@@ -203,6 +204,7 @@ def check(terminal: Terminal) -> None:
     text = "\n".join(terminal.lines())
     assert LETTERS.findall(text) == []
     assert [line for line in terminal.lines() if cell_len(line) > terminal.columns] == []
+    assert not any("no room for" in line for line in terminal.lines())
     assert terminal.drawn_twice == []
     assert (terminal.screen.cursor.hidden, terminal.screen.cursor.x) == (False, 0)
 
@@ -227,6 +229,7 @@ WITHOUT_BARS = {
     "learn": "learn events.jsonl failures.csv -o learned.toml",
     "list": "list",
     "doctor": "doctor",
+    "scenario explain": "scenario explain failures",
 }
 
 
@@ -258,6 +261,16 @@ def test_ctrl_c_leaves_a_clean_line_and_a_cursor(command: str, start: Start) -> 
         assert terminal.rows()[-1] == "faultline: interrupted"
         assert terminal.bar_rows() == []
         check(terminal)
+
+
+def test_a_message_breaks_between_words(start: Start) -> None:
+    known = ", ".join(shipped_scenarios())
+    message = f"faultline: first-look: that is a grid; name a scenario ({known}) or a TOML file"
+    for terminal in start("run first-look"):
+        terminal.end()
+        rows = terminal.rows()
+        assert len(rows) > 1
+        assert [word for row in rows for word in row.split()] == message.split()
 
 
 def test_a_name_is_escaped_in_a_bar_and_in_what_follows(start: Start) -> None:
