@@ -115,7 +115,7 @@ def _section(title: str, keys: list[Key]) -> Iterator[str]:
             if _condition(key) == condition:
                 yield from _entry(key)
     yield '\n<details markdown="1"><summary>Where these defaults come from</summary>\n'
-    yield from (f"- `{key.path[-1]}`: {key.source}" for key in leaves)
+    yield from (f"- `{key.path[-1]}`: {key.source}" for key in leaves if key.source != "choice")
     yield "\n</details>"
 
 

@@ -109,7 +109,7 @@ def draw_plane(
         x, y = (scales[name] for name in inputs)
         axes = MapAxes(x.label, y.label, _ticks(x), _ticks(y), log_y=True)
         draw_choices(axis, cells, looks, axes)
-        choice_legend(figure)
+        choice_legend(figure, looks[cells["best"].mode()[0]][0])
         write_title(figure, "Which candidate is expected to train soonest?")
         write_notes(figure, [f"Emulated. Other inputs: {_OTHERS} samples of their priors."])
     return figure

@@ -73,9 +73,9 @@ def draw_choices(
     _draw_levels(axes, regions)
 
 
-def choice_legend(figure: Figure) -> None:
-    """Explain the shades and lines of `draw_choices` below a figure."""
-    likely, unlikely = (pale("#0072B2", share) for share in (SOLID, PALE))
+def choice_legend(figure: Figure, colour: str) -> None:
+    """Explain the shades and lines of `draw_choices` below a figure, in a colour of the map."""
+    likely, unlikely = (pale(colour, share) for share in (SOLID, PALE))
     legend_below(
         figure,
         [
