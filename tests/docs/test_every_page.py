@@ -69,6 +69,12 @@ def test_keys_and_files_that_a_page_names_exist(path: Path) -> None:
         assert (ROOT / file).is_file(), file
 
 
+def test_each_published_figure_is_shown_on_a_page() -> None:
+    shown = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    figures = (ROOT / "results" / "published").glob("*.png")
+    assert [path.name for path in figures if f"results/published/{path.name})" not in shown] == []
+
+
 # Tests of their pages run the other commands.
 RUNS = [
     one
