@@ -36,7 +36,7 @@ def declare(commands: Commands) -> None:
         "run all schemes on one platform, and draw maps of which is best where",
         "reproduce:execute_head_to_head",
         description="Plan one job in several circumstances (three settings, one price for every "
-        "recovery, other layers, other links), and three jobs on maps of two circumstances, over "
+        "recovery, other layers, other links), and two jobs on maps of two circumstances, over "
         "the priors of all other inputs: which scheme trains soonest. Answers are kept in "
         "DIR/cells.sqlite: the same command resumes after an interruption.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint,spare",

@@ -1,4 +1,4 @@
-"""The head-to-head: plans of one job in listed circumstances, and of three jobs on maps."""
+"""The head-to-head: plans of one job in listed circumstances, and of two jobs on maps."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def map_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class HeadToHead(Study):
-    """Plans in the cells of lists, and on the maps of three jobs."""
+    """Plans in the cells of lists, and on the maps of two jobs."""
 
     worlds: int = 8
     schemes: tuple[str, ...] = ()  # All by default.

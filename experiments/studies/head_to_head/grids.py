@@ -1,7 +1,7 @@
 """The grids of the head-to-head: each cell is a job in other circumstances, whose plan is made.
 
 Lists are grids of one job at the values of its scenario (``data/cells.csv``). Maps are grids of
-three jobs over two circumstances that an operator knows, and over the priors of all other inputs.
+two jobs over two circumstances that an operator knows, and over the priors of all other inputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ GPUS = 32_768
 JOBS = {
     JOB: "dense 4T on B300",
     "llama3-405b-16k": "Llama 3 405B on H100",
-    "moe-gb200-18k": "experts, 1.2T, on GB200",
 }
 """Scenarios of the maps, and their titles."""
 
