@@ -52,19 +52,6 @@ class Screen(Console):
             soft_wrap = None
         super().print(*objects, soft_wrap=soft_wrap, **options)
 
-    def print_names(self, lines: Iterable[str]) -> None:
-        """Print names, each with its text after two blanks or more.
-
-        On a terminal the further lines of a text begin where its first one does.
-        """
-        for line in lines:
-            shown_line = line
-            if self.is_terminal and line:
-                found, start = _TEXT.match(line), len(line) - len(line.lstrip())
-                indent = found.end() if found and found.end() <= self.width // 2 else start
-                shown_line = fill(line, self.width, subsequent_indent=" " * indent, **_WRAPPED)
-            self.print(shown_line, soft_wrap=True)
-
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text as it is drawn, escaped before it is measured."""
         return super().render_str(shown(text), **options)
@@ -75,6 +62,20 @@ class Screen(Console):
         """Return the parts of what is drawn: escaped texts, and the display's own movements."""
         for part in super().render(renderable, options):
             yield part if part.control else part._replace(text=shown(part.text))
+
+
+def print_names(console: Console, lines: Iterable[str]) -> None:
+    """Print names, each with its text after two blanks or more.
+
+    On a terminal the further lines of a text begin where its first one does.
+    """
+    for line in lines:
+        shown_line = line
+        if console.is_terminal and line:
+            found, start = _TEXT.match(line), len(line) - len(line.lstrip())
+            indent = found.end() if found and found.end() <= console.width // 2 else start
+            shown_line = fill(line, console.width, subsequent_indent=" " * indent, **_WRAPPED)
+        console.print(shown_line, soft_wrap=True)
 
 
 def message_console() -> Screen:

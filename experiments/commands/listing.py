@@ -12,7 +12,7 @@ from faultline.experiments.config.grid import grid_descriptions
 from faultline.experiments.config.keys import first_sentence
 from faultline.experiments.config.mix_file import MixFile, all_mixes
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.screen import Screen
+from faultline.experiments.screen import Screen, print_names
 from faultline.experiments.streams import print_note
 from faultline.experiments.studies.catalogue import all_studies
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -40,7 +40,7 @@ def print_list(kind: str | None, gpus: int = DRAWN_GPUS, *, as_json: bool = Fals
         if kind is None:
             console.print(f"{listed}:")
         width = max(len(row["name"]) for row in rows)
-        console.print_names(f"{row['name']:{width}}  {_sentence(row)}" for row in rows)
+        print_names(console, (f"{row['name']:{width}}  {_sentence(row)}" for row in rows))
         if kind is None:
             console.print()
 

@@ -23,7 +23,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
-from faultline.experiments.screen import Screen
+from faultline.experiments.screen import Screen, print_names
 from faultline.experiments.streams import print_text
 from rich.text import Text
 
@@ -103,4 +103,4 @@ def execute_explain(arguments: argparse.Namespace) -> None:
     text = overview() if known is None else explained(known)
     if known is not None and (prior := shipped_priors().get(known.dotted)) is not None:
         text = "\n".join([text, "", *explained_prior(prior)])
-    Screen().print_names(text.split("\n"))
+    print_names(Screen(), text.split("\n"))

@@ -184,14 +184,14 @@ def headline_table(
         mine = [row for row in rows if all(map(fnmatchcase, row.names, patterns))]
         if mine:
             low, high = min(row.low for row in mine), max(row.high for row in mine)
-            mean = fmean(row.simulated for row in mine)
+            between = None if low == high else f"{low:.3g} to {high:.3g}"
             known = {row.published for row in mine if row.published is not None}
             lines.append(
                 {
                     "": label,
                     "published": " to ".join(map(mine[0].text, sorted({*_ends(known)}))),
-                    "simulated": mine[0].text(mean),
-                    "between": None if low == high else f"{low:.3g} to {high:.3g}",
+                    "simulated": mine[0].text(mine[0].simulated) if len(mine) == 1 else None,
+                    "between": between,
                 }
             )
     frame = pd.DataFrame(lines, columns=["", "published", "simulated", "between"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.quantities import counted, quantity
 from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.report.tables import Table, on_screen
+from faultline.experiments.screen import print_names
 from faultline.experiments.studies.base import Study
 from faultline.experiments.studies.claims import BOUNDS, OF_PUBLISHED, judged, judged_rows
 from faultline.experiments.studies.stage import Stage
@@ -28,8 +30,12 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     rows = study.compared(results)
     tables = dict(study.tables(results))
     listed = study.claims()
+    beside = rows
     if rows:
-        tables["rows"] = judged_rows(listed, rows, study.within)
+        judgements = judged_rows(listed, rows, study.within)
+        tables["rows"] = judgements
+        known = judgements.published.astype(object).where(judgements.published.notna(), None)
+        beside = [replace(row, published=value) for row, value in zip(rows, known, strict=True)]
     if listed:
         tables["claims"] = judged(listed, rows, study.within, set(tables))
     for name, table in tables.items():
@@ -39,11 +45,10 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     for name, draw in study.figures(results).items():
         with figure_style():
             drawn.append(save_figure(draw(), stage.directory / name).name)
-    for part in study.headline(results, rows):
+    for part in study.headline(results, beside):
         shown = on_screen(part, 12, rows_shown=None) if isinstance(part, Table) else part
         stage.console.print(shown, soft_wrap=isinstance(part, str))
-    for line in summary_lines(tables["rows"]) if rows else ():
-        stage.console.print(line, soft_wrap=True)
+    print_names(stage.console, summary_lines(tables["rows"]) if rows else ())
     files = ["rows.csv"] * bool(rows) + ["claims.csv"] * bool(listed)
     others = f"{len(tables) - len(files)} more tables" if files else f"{len(tables)} tables"
     named = ", ".join([*files, others, *drawn])
@@ -72,7 +77,8 @@ def summary_lines(rows: pd.DataFrame) -> Iterator[str]:
             yield f"  {_percent(row.error):>7}  {_name_of(row)}"
     if not of_bounds.empty:
         yield f"Not met ({counted(len(of_bounds), 'bound')}):"
-        for row in of_bounds.head(_MOST_LISTED).itertuples():
+        named = of_bounds.drop_duplicates(["quantity", "scheme"]).head(_MOST_LISTED)
+        for row in named.itertuples():
             yield f"  {_name_of(row)}: {_beside(row)}"
 
 

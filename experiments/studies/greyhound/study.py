@@ -224,7 +224,7 @@ class GreyhoundStudy(Study):
     headline_title = "Steps a minute with 12 stragglers on 256 H800"
     headline_rows: ClassVar = {
         "no remedy": ("steps a minute", "ignore", "*usual"),
-        "remedies by ski rental, unstated inputs swept": ("steps a minute", "ski-rental", "*swept"),
+        "remedies by ski rental (swept)": ("steps a minute", "ski-rental", "*swept"),
     }
 
     def simulate(self, stage: Stage) -> Results:

@@ -21,7 +21,7 @@ class ReftStudy(Study):
         "combinations.png": (combinations.draw_combinations, "combinations"),
         "redundancies.png": (combinations.draw_scan, "redundancies"),
     }
-    headline_title = "Snapshots in host memory (times to loss: relative)"
+    headline_title = "Snapshots in host memory; times to loss are relative, file systems swept"
     headline_rows: ClassVar = {
         "time to 10 % loss, no loss tolerated": ("time to 10 % loss", "*", "*, 0 losses tolerated"),
         "time to 10 % loss, one in a group": ("time to 10 % loss", "*", "*, 1 losses tolerated"),
