@@ -13,12 +13,16 @@ def main() -> int:
     Returns
     -------
     int
-        The command's status; 2, and one line, if a dependency is not installed.
+        The command's status; 2, and one line, if a dependency is not installed; 130 after an
+        interrupt, which may come while modules are imported.
     """
     try:
         from faultline.experiments.cli import main as run
 
         return run()
+    except KeyboardInterrupt:
+        print_note("interrupted")
+        return 130
     except ModuleNotFoundError:
         missing = _missing()
         if not missing:

@@ -23,6 +23,19 @@ from tests.docs.pages import ROOT
 from tests.experiments.command_line import Cli, in_a_process
 
 
+def test_an_interrupt_while_modules_are_imported_is_one_line() -> None:
+    interrupted = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'faultline.experiments.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from faultline.experiments.entry import main; sys.exit(main())"
+    )
+    done = run_python("-c", interrupted, "list")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "faultline: interrupted\n")
+
+
 def test_a_missing_package_is_reported_in_one_line() -> None:
     """As in an environment without rich, where pip left dependencies alone."""
     parts_down = (

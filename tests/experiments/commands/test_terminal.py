@@ -250,6 +250,9 @@ def test_a_display_is_readable_and_fits(name: str, start: Start) -> None:
         "sweep endless.toml -o out.sqlite",
         "head-to-head --quick --only settings --schemes checkpoint -o out",
         "backtest events.jsonl --seeds 100000",
+        "reproduce step-time -o out",
+        "run spare-study --engine simgrid --set job.groups=60 --steps 5k",
+        "explain-recovery head-to-head",
     ],
 )
 def test_ctrl_c_leaves_a_clean_line_and_a_cursor(command: str, start: Start) -> None:
