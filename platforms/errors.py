@@ -65,7 +65,7 @@ def printable(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the known name closest to `name`, or nothing."""
-    candidates = sorted(known)
+    candidates = sorted(known) if name else []
     close = difflib.get_close_matches(name.lower(), candidates, n=1, cutoff=0.6)
     if close:
         return f" (did you mean {close[0]!r}?)"
