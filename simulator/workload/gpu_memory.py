@@ -17,9 +17,10 @@ from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.interface.job_shape import Sharding, shards_weights
 
-Recompute = Literal["none", "selective", "operator", "full"]
+Recompute = Literal["none", "selective", "operator", "early-stop", "full"]
 """Activations that the backward pass recomputes: none; the scores of attention; all but the output
-of attention and every second product, as torchtitan's selection by operator; every layer."""
+of attention and every second product, as torchtitan's selection by operator; every layer, up to the
+input of its last product, as PyTorch's checkpoints that stop early; every layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def layer_activation_bytes(
     counted instead.
     """
     numbers = model.sequence_tokens * sequences * model.hidden
-    if recompute == "full":
+    if recompute in ("early-stop", "full"):
         return 2 * numbers / tensor
     if recompute == "operator":
         # The layer's input, the output of attention, and half of the outputs of products.

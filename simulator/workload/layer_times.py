@@ -85,7 +85,12 @@ class LayerTimes:
         traffic_s, traffic_backward_s = self._traffic()
         router, scores = self._router(), self._attention()
         converted, converted_backward = self._conversions()
-        kept_s = 0.0 if self.recompute != "operator" else scores.forward + forward_s / 2
+        kept_s = 0.0
+        if self.recompute == "operator":
+            kept_s = scores.forward + forward_s / 2
+        elif self.recompute == "early-stop":
+            # Nothing needs the output of the last product.
+            kept_s = self.product_s(products[-1])
         passes = Passes(
             forward_s + converted + traffic_s + router.forward + scores.forward,
             gradients_s
@@ -95,7 +100,7 @@ class LayerTimes:
             + scores.backward,
         )
         again_s = 0.0
-        if self.recompute in ("full", "operator"):
+        if self.recompute in ("full", "early-stop", "operator"):
             again_s = passes.forward - kept_s
         elif self.recompute == "selective" and self.attention == "unfused":
             again_s = scores.forward

@@ -239,7 +239,7 @@ class ParallelJob:
         forward = self._pass(forward_s, forward_tensor, keys)
         # Backward, keys and values are gathered again, and so are their gradients. Full
         # recomputation gathers them once more.
-        backward_keys = keys.times(3 if self.recompute == "full" else 2)
+        backward_keys = keys.times(3 if self._recomputes_layers else 2)
         backward = self._pass(backward_s, backward_tensor, backward_keys)
         if self.shards_weights and self.shards > 1:
             gathered, reduced = self._unit_messages(layers, first=first, last=last)
@@ -295,7 +295,7 @@ class ParallelJob:
         pairs = 1 if has_experts else 2
         if has_experts or self.sequence_parallel:
             forward = backward = pair.times(pairs)
-            if self.recompute != "full":
+            if not self._recomputes_layers:
                 # Inputs are kept in parts, and are gathered again for the gradients of weights.
                 backward = backward.then(gather.times(pairs))
         else:
@@ -307,9 +307,16 @@ class ParallelJob:
             routed = self.model.active_experts / self.layout.tensor * activations
             exchange = self.kernels.exchange(routed, self.layout.tensor).times(2)
             forward, backward = forward.then(exchange), backward.then(exchange)
-        if self.recompute == "full":
-            backward = backward.then(forward)
+        if self._recomputes_layers:
+            # What follows the last product is not needed: an all-reduce, or a reduce-scatter.
+            rest = 0.75 if self.sequence_parallel else 0.5
+            share = 1.0 if has_experts or self.recompute == "full" else rest
+            backward = backward.then(forward.times(share))
         return forward, backward
+
+    @property
+    def _recomputes_layers(self) -> bool:
+        return self.recompute in ("full", "early-stop")
 
     def _ring(self, size_bytes: float, passes: int) -> Carried:
         """Return the cost of a collective of a stage's ranks on a GPU's link."""

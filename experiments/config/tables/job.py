@@ -290,6 +290,8 @@ class ModelTable(ScenarioTable):
             "none": "none",
             "selective": "attention scores",
             "operator": "all but the output of attention and every second product, as torchtitan",
+            "early-stop": "all layers up to the input of their last product: PyTorch's checkpoints "
+            "since 2.1 stop there",
             "full": "all layers",
         },
         only_with=_MODELLED,

@@ -67,6 +67,21 @@ def test_flop_of_full_recomputation_are_those_of_megatron() -> None:
     assert computed(job_of(recompute="full")) == pytest.approx(expected)
 
 
+def test_recomputation_that_stops_early_leaves_out_the_last_product() -> None:
+    """2 b s f h FLOP per layer, and the reduce-scatter or all-reduce after it."""
+    full, early = (job_of(recompute=each, attention="flash-2") for each in ("full", "early-stop"))
+    less = computed(full) - computed(early)
+    assert less == pytest.approx(MODEL.layers * 2 * 2 * 2048 * 4 * 4096**2)
+    for parallel, share in ((True, 3 / 4), (False, 1 / 2)):
+        jobs = [
+            job_of(layout=Layout(4, 1, 8), recompute=each, sequence_parallel=parallel)
+            for each in ("full", "early-stop")
+        ]
+        whole, part = (job.pattern().parts[0] for job in jobs)
+        saved = whole.backward.tensor_bytes - part.backward.tensor_bytes
+        assert saved == pytest.approx((1 - share) * whole.forward.tensor_bytes)
+
+
 def test_selective_recomputation_adds_the_scores_only() -> None:
     """4 b s^2 h a layer, unless the kernel is fused and recomputes what it needs by itself."""
     more = computed(job_of(recompute="selective")) - computed(job_of())

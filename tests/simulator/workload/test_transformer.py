@@ -117,6 +117,7 @@ def test_activations_follow_the_formulas(tensor: int) -> None:
         "selective": s * b * h * 34 / tensor,
         # The layer's input, the output of attention, and half of 3 h, h, 4 h and h.
         "operator": 2 * s * b * h * (1 + 1 + 9 / 2) / tensor,
+        "early-stop": 2 * s * b * h / tensor,
         "full": 2 * s * b * h / tensor,
     }
     for recompute, expected in cases.items():
