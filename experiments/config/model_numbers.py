@@ -183,6 +183,7 @@ def parallel_job(table: ModelTable, groups: int, domain_gpus: int | None = None)
         attention=table.attention,
         sharding=table.sharding,
         reshard_after_forward=table.reshard_after_forward,
+        backward_prefetch=table.backward_prefetch,
         domain_replicas=domain_gpus and domain_gpus // layout.gpus_per_replica,
         context=table.context,
         balanced_context=table.balanced_context,

@@ -307,7 +307,8 @@ class _Replica:
             return pay_latencies(graph, "unit", links, hops, sent) if sent else before
 
         size, hops = work.gather_bytes, work.gather_hops
-        shown = one + (1.0 - overlap) * rest
+        is_ahead = self._pattern.backward_prefetch or not work.reduce_bytes
+        shown = one + (1.0 - overlap * is_ahead) * rest
         ready = wait(shown * size, shown * hops, waits_for)
         ahead = wait((1.0 - shown) * size, (1.0 - shown) * hops, ready)
         if not work.reduce_bytes:

@@ -235,6 +235,8 @@ class StepPattern:
         How pipelines without orders of their own split their backward pass; None for 1F1B.
     unit_overlap : float
         Share of a unit's messages between replicas that hides behind the units before or after it.
+    backward_prefetch : bool
+        Whether that holds for weights of the backward pass.
     shards_in_domains : bool
         Whether only replicas of the same scale-up domain share weights.
     unit_rings : tuple of tuple of RingEdge
@@ -261,6 +263,7 @@ class StepPattern:
     staggered: bool = False
     split: SplitBackward | None = None
     unit_overlap: float = 0.0
+    backward_prefetch: bool = True
     shards_in_domains: bool = False
     unit_rings: tuple[tuple[RingEdge, ...], ...] = ()
 

@@ -294,6 +294,7 @@ class Teams:
                 staggered=changed.staggered,
                 split=whole.split,
                 unit_overlap=whole.unit_overlap,
+                backward_prefetch=whole.backward_prefetch,
                 shards_in_domains=whole.shards_in_domains,
             ).scheduled(),
             nodes,

@@ -70,6 +70,8 @@ class ParallelJob:
     gradient_bytes: float = 4.0
     # Whether sharded weights are gathered again for the backward pass.
     reshard_after_forward: bool = True
+    # Whether they are gathered while the layer before is computed, in the backward pass as well.
+    backward_prefetch: bool = True
     # Replicas of which the GPUs of a stage share a scale-up domain; None if unknown.
     domain_replicas: int | None = None
     # Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
@@ -169,6 +171,7 @@ class ParallelJob:
             ),
             split=self.split,
             unit_overlap=hidden,
+            backward_prefetch=self.backward_prefetch,
             shards_in_domains=self.sharding == "hybrid",
         ).scheduled()
         layer, tensor = self._part(1, first=True, last=False), self._tensor_messages()[1]

@@ -316,6 +316,13 @@ class ModelTable(ScenarioTable):
         "choice: PyTorch's default for FSDP",
         only_with={"model.sharding": ["full", "hybrid"]},
     )
+    backward_prefetch: bool = key(
+        True,
+        "Whether a layer's weights for the backward pass are gathered while the gradients of the "
+        "layer before are computed.",
+        "choice: PyTorch's default for FSDP, BACKWARD_PRE",
+        only_with={"model.sharding": ["full", "hybrid"]},
+    )
     optimizer_backup: OptimizerBackup = key(
         "neighbour",
         "Copy of a group's shard of the state, if that is sharded.",

@@ -39,6 +39,7 @@ class Stack:
     sharding: Sharding = "optimizer"
     gradient_bytes: float = 4.0
     reshard_after_forward: bool = True
+    backward_prefetch: bool = True
     balanced_context: bool = True
     # As in `ParallelJob`.
     tensor_overlap: float = 0.0
@@ -169,6 +170,7 @@ class Case:
             sharding=stack.sharding,
             gradient_bytes=stack.gradient_bytes,
             reshard_after_forward=stack.reshard_after_forward,
+            backward_prefetch=stack.backward_prefetch,
             domain_replicas=load_preset(stack.cluster).scale_up.gpus_per_domain // layout.tensor,
             context=self.context,
             balanced_context=stack.balanced_context,

@@ -90,6 +90,14 @@ def test_what_does_not_overlap_is_waited_for(tmp_path: Path) -> None:
     assert hidden.gather_s == pytest.approx(ends_s, rel=1e-2)
 
 
+def test_weights_that_are_not_prefetched_delay_the_backward_pass_alone(tmp_path: Path) -> None:
+    """All of the second gathers are waited for, and the first unit of the first ones."""
+    usual = pattern_of(8, 0.25e-3, 0.1e-3, 1.0)
+    ahead, late = timed(tmp_path, usual, replace(usual, backward_prefetch=False))
+    more_s = MICRO_BATCHES * (UNITS - 1) * 0.25e-3
+    assert late.gather_s - ahead.gather_s == pytest.approx(more_s, rel=1e-2)
+
+
 def test_kept_weights_are_gathered_once(tmp_path: Path) -> None:
     both = pattern_of(8, 0.25e-3, 0.0, 0.0)
     part = both.parts[0]
