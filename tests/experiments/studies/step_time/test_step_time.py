@@ -174,6 +174,22 @@ def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
     assert 0.5 < known.efficiency.unique().item() < 1.0
 
 
+def test_long_context_and_larger_models_follow_from_8b_at_8k() -> None:
+    """In 8 bits: attention, logits and conversions have other rates than products of layers."""
+    fitted = CASES["A8 torchtitan FP8 8B 8"]
+    labels = [label for label in CASES if label.startswith(("A9 ", "A8 torchtitan FP8 "))]
+    mine = tuple(CASES[label] for label in labels)
+    rows = study.predictions(mine, simulate(Group(mine, fitted)).rows)
+    error = rows[~rows.fitted].set_index("case").error.abs()
+    assert error[["A8 torchtitan FP8 8B 128", "A8 torchtitan FP8 70B 256"]].max() < 0.06
+    long = error[[label for label in error.index if label.startswith("A9 ")]]
+    assert len(long) == 4
+    assert long.mean() < 0.12
+    # The last rank attends to all others without masked blocks. Even ranks would be 1.6 times as
+    # fast.
+    assert error[["A9 8B 128K", "A9 8B 256K"]].max() < 0.06
+
+
 def test_rows_name_what_they_were_fitted_on(small: pd.DataFrame) -> None:
     named = {"predictions": small.assign(quantity=small.unit.map(study.QUANTITIES), kind="")}
     rows = list(listed_rows("step_time", named))
@@ -211,7 +227,8 @@ def test_the_whole_study_from_the_command_line(cli: Cli, tmp_path: Path) -> None
     assert errors["A4"] < 9.0
     assert errors["A5"] < 9.0
     assert max(worst[section] for section in ("A6", "A7", "A8")) < 15.0
-    assert errors["A11"] < 12.0
+    assert errors["A8"] < 5.0
+    assert max(errors.values()) < 12.0
     seconds = {row["setting"]: row["simulated"] for row in rows if row["quantity"] == "step time"}
     for size, published in (("175B", 18.13 / 13.75), ("1T", 94.42 / 71.49)):
         ratio = seconds[f"A2 {size} full"] / seconds[f"A2 {size} selective"]
