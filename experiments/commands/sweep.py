@@ -155,10 +155,12 @@ def _latex(best: Table | None, report: ComparisonReport) -> str:
 def _print(console: Screen, report: ComparisonReport, *, written: bool) -> None:
     console.print(headline_of(report), style="bold")
     for name in report.sections:
+        if name == "settings" and "at_best" in report.sections:
+            continue  # One by one they are for files, beside the best ones.
         console.print()
         console.print(on_screen(section_table(report, name, brief=True)))
     console.print()
     if not written:
-        console.print("-o FILE.csv writes all columns.", style="dim")
+        console.print("-o FILE.csv writes all settings and columns.", style="dim")
     for note in report.notes:
         console.print(note, style="yellow")

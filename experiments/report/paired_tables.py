@@ -59,7 +59,7 @@ def section_table(report: ComparisonReport, section: str, *, brief: bool = False
         frame = frame.sort_values(shared, kind="stable", na_position="first")
     columns = _columns(report, frame, ours, theirs, shared) + _count_columns(frame)
     if brief:
-        columns = _brief_columns(report, ours, shared)
+        columns = _brief_columns(report, frame, ours, shared)
     rows = frame.to_dict(orient="records")
     return table_of(section, _title(section, frame, quantity(report.metric)), columns, rows)
 
@@ -77,8 +77,6 @@ def _columns(
     shared: list[str],
 ) -> list[TableColumn]:
     scale = quantity(report.metric).scale
-    # Without this column, each row is one setting, or the title restricts all rows.
-    has_restrictions = (frame["settings"] > 1).any() and frame[PAIRED_AT].nunique() > 1
     # The most important columns come first: a narrow terminal has no room for the last ones.
     return [
         *(_key_column(key) for key in shared),
@@ -86,7 +84,7 @@ def _columns(
         *(_key_column(key) for key in ours),
         *(
             [TableColumn("paired at", lambda row: row[PAIRED_AT], "prose")]
-            if has_restrictions
+            if _has_restrictions(frame)
             else []
         ),
         TableColumn("mean", lambda row: number_text(row["mean"] * scale)),
@@ -98,21 +96,24 @@ def _columns(
     ]
 
 
+def _has_restrictions(frame: pd.DataFrame) -> bool:
+    """Return whether rows are means over different settings, which neither rows nor title name."""
+    return bool((frame["settings"] > 1).any() and frame[PAIRED_AT].nunique() > 1)
+
+
 def _brief_columns(
-    report: ComparisonReport, ours: list[str], shared: list[str]
+    report: ComparisonReport, frame: pd.DataFrame, ours: list[str], shared: list[str]
 ) -> list[TableColumn]:
     """Return what is compared, and how it differs: all other settings are one column."""
     scale = quantity(report.metric).scale
-    settings = [*shared, *ours]
+    settings = [*shared, *ours] + ([PAIRED_AT] if _has_restrictions(frame) else [])
 
     def setting(row: Mapped) -> str:
         return setting_text({key: row[key] for key in settings})
 
-    beside = (
-        [TableColumn("setting", setting, "prose")]
-        if len(settings) > 1
-        else [_key_column(key) for key in settings]
-    )
+    is_one = len(settings) == 1 and settings[0] != PAIRED_AT
+    beside = [_key_column(settings[0])] if is_one else [TableColumn("setting", setting, "prose")]
+    beside = beside if settings else []
     return [
         *beside,
         _key_column(report.by),

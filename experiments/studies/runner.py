@@ -50,7 +50,7 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         stage.console.print(shown, soft_wrap=isinstance(part, str))
     print_names(stage.console, summary_lines(tables["rows"]) if rows else ())
     files = ["rows.csv"] * bool(rows) + ["claims.csv"] * bool(listed)
-    others = f"{len(tables) - len(files)} more tables" if files else f"{len(tables)} tables"
+    others = counted(len(tables) - len(files), "more table" if files else "table")
     named = ", ".join([*files, others, *drawn])
     stage.console.print(f"Files: {stage.directory} ({named})", soft_wrap=True)
     return study.records(results, rows)
