@@ -165,7 +165,7 @@ def _table(
                 "part": f"  {phase.name}",
                 "seconds": phase.duration_s,
                 "ranks": f"{phase.ranks:,}" if phase.ranks else "",
-                "GB": f"{phase.size_bytes / 1e9:,.4g}" if phase.size_bytes else "",
+                "GB": f"{float(f'{phase.size_bytes / 1e9:.4g}'):,g}" if phase.size_bytes else "",
                 "see": str(sources.index(phase.source) + 1) if phase.source else "",
             }
             for phase in alike.phases

@@ -52,7 +52,9 @@ class Comparison:
         from faultline.experiments.report.paired_tables import headline_of, section_table
         from faultline.experiments.report.tables import on_screen
 
-        tables = [on_screen(section_table(self.report, name)) for name in self.report.sections]
+        tables = [
+            on_screen(section_table(self.report, name, brief=True)) for name in self.report.sections
+        ]
         return "\n".join((headline_of(self.report), _text(tables), *self.report.notes))
 
 

@@ -165,3 +165,15 @@ def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, cli: Cl
     slow = edited_platform(tmp_path, "12.5GBps", "1.25GBps")
     after = cli.json(*arguments([*settings, f"platform.file={slow}"]))
     assert after["all_reduce_s"] == pytest.approx(5 * before["all_reduce_s"], rel=0.01)
+
+
+def test_schemes_with_one_recovery_are_explained_together(cli: Cli) -> None:
+    printed = cli("explain-recovery", "spare-study", "--schemes", "checkpoint,replication,spare")
+    rows = [" ".join(line.split()) for line in printed.splitlines()]
+    assert rows[3:7] == [
+        "restart: checkpoint (a GPU fails); replication (about 30.5 failures later); "
+        "spare (about 97.1 failures later) 3,600.00",
+        "all phases 3,600.00 1",
+        "shrink: replication, spare (a GPU fails) 0.10",
+        "all phases 0.10 2",
+    ]
