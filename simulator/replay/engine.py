@@ -66,6 +66,7 @@ class ReplayEngine(Engine):
         self._quiet = QuietExecution(
             self._pace, self._factors, fails_in_all_reduce=self._fails_in_all_reduce
         )
+        self._shares_weights = job.work.shares_weights
         self._flights = CopiesInFlight()
         self._copies = self._flights.clock.left_s
         # Groups whose clocks are not watched at a restart, and those of them that have failed.
@@ -135,7 +136,8 @@ class ReplayEngine(Engine):
         else:
             for stacks, groups in _groups_by_stacks(patch, down.union(timed)).items():
                 end_s = max(end_s, start_s + stack_s * times.slowest_s(groups, stacks))
-        if self._copies:
+        # Without the weights of a lost group, passes send nothing that a copy slows.
+        if self._copies and not (down and self._shares_weights):
             # A group that is down has failed before the end: rounding must not change that.
             failed_s = (self._next_failure_s[group] for group in down)
             # Copies slow the messages of a slow rank, not its computations.

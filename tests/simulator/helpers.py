@@ -44,10 +44,9 @@ from faultline.strategies.protection.checkpoint_policies import EverySteps
 OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
-EXACT, SHARED, CROWDED = 1e-6, 0.01, 0.03
+EXACT, SHARED = 1e-6, 0.01
 """Largest difference of the engines, as a share of a time: without copies of state beside steps,
-with them, and where a copy meets hidden gradients or another copy. Replay only knows how two of
-them share links."""
+and with them."""
 COLUMNS = "time,component,kind,lasts,factor,repair"
 
 SOUND = Rules(
@@ -225,11 +224,7 @@ def alike(
 
 def bound_of(resolved: ResolvedJob) -> float:
     """Return by how much the engines may differ in a job: the rule of docs/architecture.md."""
-    job = resolved.job(0)
-    writes = job.saving.writes
-    if writes and (job.work.gradients_hide or len(writes) > 1):
-        return CROWDED
-    return SHARED if writes else EXACT
+    return SHARED if resolved.job(0).saving.writes else EXACT
 
 
 def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:

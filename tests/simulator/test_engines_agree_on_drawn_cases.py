@@ -129,6 +129,7 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
         pytest.param(472, id="a group fails in an exchange that a copy slows"),
         pytest.param(745, id="a group that has lost no position finishes a broken step"),
         pytest.param(146, id="two copies and a checkpoint begin at once"),
+        pytest.param(762, id="a group fails that others wait for with sharded weights, and copies"),
         pytest.param(549, id="a group sends state beside its copy to a slower storage"),
         pytest.param(69, id="a group fails whose hidden gradients slow the passes of the other"),
         pytest.param(836, id="a group fails that others wait for with hidden weights"),
