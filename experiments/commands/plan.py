@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -19,14 +20,7 @@ from faultline.experiments.commands.output import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import read_source
-from faultline.experiments.planner.answer import (
-    DECIDING_WORLDS,
-    QUICK_WORLDS,
-    WORLDS,
-    Answer,
-    Effort,
-    answer_plan,
-)
+from faultline.experiments.planner.answer import DECIDING_WORLDS, Answer
 from faultline.experiments.planner.answer_data import answer_data, answer_page_of
 from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.comparison import (
@@ -35,6 +29,7 @@ from faultline.experiments.planner.comparison import (
     summary_of,
 )
 from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
+from faultline.experiments.planner.planning import QUICK_WORLDS, WORLDS, Effort, answer_plan
 from faultline.experiments.planner.printing import answer_parts, print_answer
 from faultline.experiments.planner.sentences import answer_sentences, find_swings, first_text
 from faultline.experiments.planner.situation import read_situation
@@ -79,7 +74,7 @@ _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColum
 
 def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swing]]:
     """Return the answer to a scenario, and the effects of its inputs."""
-    of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
+    of_several, began_s = f"{name}: " if len(arguments.scenarios) > 1 else "", time.monotonic()
     with _Display(f"{of_several}reading the job and its platform") as display, _workers(arguments):
         situation = read_situation(
             name,
@@ -92,7 +87,9 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
         price = next(iter(arguments.prices), None)
 
         def on_first(found: Sequence[Candidate]) -> None:
-            display.show([Text(first_text(situation, found))])
+            display.show([Text(text := first_text(situation, found))])
+            if not display.console.is_terminal:
+                print_text(text, as_message=True)
             display.task(f"{of_several}simulating the first worlds")
 
         def on_answer(answer: Answer) -> None:
@@ -103,7 +100,7 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
             situation,
             arguments.schemes,
             arguments.protections,
-            _effort(arguments),
+            _effort(arguments, time.monotonic() - began_s),
             at_values=arguments.at_values,
             on_first=on_first,
             on_answer=on_answer,
@@ -113,9 +110,11 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
         return answer, find_swings(answer)
 
 
-def _effort(arguments: argparse.Namespace) -> Effort:
+def _effort(arguments: argparse.Namespace, spent_s: float) -> Effort:
+    """Return how much to simulate, after some seconds of the real time."""
     worlds = arguments.worlds or (QUICK_WORLDS if arguments.quick else WORLDS)
-    return Effort(worlds, arguments.within, arguments.steps, arguments.seed)
+    within_s = None if arguments.within is None else max(0.0, arguments.within - spent_s)
+    return Effort(worlds, within_s, arguments.steps, arguments.seed)
 
 
 class _Display(WorkProgress):

@@ -304,7 +304,7 @@ def plan(
     **changes
         Values of the scenario, as ``failures__clock="from-detection"``.
     """
-    from faultline.experiments.planner.answer import Effort, answer_plan
+    from faultline.experiments.planner.planning import Effort, answer_plan
     from faultline.experiments.planner.situation import read_situation
 
     worlds, seed = whole("worlds", worlds, 4), whole("seed", seed)

@@ -41,6 +41,18 @@ class Candidate:
     choices: tuple[Choice, ...]  # One per redundancy, the best by closed forms first.
 
     @property
+    def scheme(self) -> str:
+        """Name of the scheme."""
+        return self.choices[0].scheme
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The scheme, with the moment of return and the redundancy of groups that return."""
+        first = self.choices[0]
+        returning = first.redundancy if first.returns_groups else 0
+        return first.scheme, first.rejoin_when, returning
+
+    @property
     def order(self) -> tuple[bool, bool, float]:
         """Order by prediction, unreliable ones last: they may be far too optimistic."""
         first = self.choices[0]
@@ -113,13 +125,10 @@ def _leading(found: Iterable[Candidate]) -> tuple[list[Candidate], int]:
     leading: list[tuple[int, Candidate]] = []
     behind = 0
     for one in found:
-        first = one.choices[0]
-        returning = first.redundancy if first.returns_groups else 0
-        key = first.scheme, first.rejoin_when, returning
-        taken[key] += 1
-        if taken[key] <= MOST_SET_UPS:
-            places[first.scheme] += 1
-            leading.append((places[first.scheme], one))
+        taken[one.key] += 1
+        if taken[one.key] <= MOST_SET_UPS:
+            places[one.scheme] += 1
+            leading.append((places[one.scheme], one))
         else:
             behind += 1
     leading.sort(key=lambda pair: pair[0])

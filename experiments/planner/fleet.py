@@ -20,8 +20,9 @@ from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.hardware import breakage_of, gpus_per_machine, standbys_of
-from faultline.experiments.planner.answer import FIRST_WORLDS, Effort, answer_plan
 from faultline.experiments.planner.choice_texts import choice_data, pair_name
+from faultline.experiments.planner.planning import Effort, answer_plan
+from faultline.experiments.planner.race import FIRST_WORLDS
 from faultline.experiments.planner.simulation import run_points, simulated_steps
 from faultline.experiments.planner.situation import Situation, choices_like, read_situation
 from faultline.experiments.runs.point import Point
@@ -235,7 +236,8 @@ def _simulated(
     limit_s = _GIVE_UP * length * whole.ideal_step_s
     pairs = [(place, seed) for place in range(len(flat)) for seed in seeds]
     short = [resolved.shortened(length, limit_s) for resolved in resolved_jobs]
-    records = iter(run_points([Point.of(short[place], seed) for place, seed in pairs], on_done))
+    points = [Point.of(short[place], seed) for place, seed in pairs]
+    records = (record for record in run_points(points, on_done) if record is not None)
     outcomes = []
     for at_split in choices:
         found = []

@@ -50,11 +50,9 @@ def print_answer(
     explain: bool = False,
 ) -> None:
     """Print the job in a line, the table, and the sentences; with `explain`, all legends."""
-    for part in answer_parts(answer, found, price_per_gpu_hour, explain=explain):
-        if isinstance(part, Text):
-            console.print(part, soft_wrap=True)
-        else:
-            console.print(part, width=min(console.width, WIDEST))
+    width = min(console.width, WIDEST)
+    for part in answer_parts(answer, found, price_per_gpu_hour, explain=explain, width=width):
+        console.print(part, width=width)
 
 
 def answer_parts(
@@ -63,8 +61,9 @@ def answer_parts(
     price_per_gpu_hour: float | None = None,
     *,
     explain: bool = False,
+    width: int = WIDEST,
 ) -> Iterator[RenderableType]:
-    """Yield what `print_answer` prints."""
+    """Yield what `print_answer` prints; lines on what is left out are `width` columns wide."""
     title, *job = job_texts(answer)
     yield Text(title, "bold")
     for line in (*(job if explain else ()), *remarks(answer)):
@@ -78,8 +77,9 @@ def answer_parts(
     for sentence in answer_sentences(answer, found):
         yield Text(sentence, "bold")
     if answer.is_last:
-        for line in left_out_texts(answer):
-            yield Text(f"left out: {line}")
+        label = "left out: "
+        for line in left_out_texts(answer, None if explain else width - len(label)):
+            yield Text(f"{label}{line}")
 
 
 def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Table:

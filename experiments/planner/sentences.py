@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from textwrap import shorten
 
 from faultline.experiments.analysis.decision import INDIFFERENCE
 from faultline.experiments.analysis.input_scales import scales_of
@@ -30,8 +31,10 @@ def answer_sentences(answer: Answer, found: Sequence[Swing] = ()) -> list[str]:
     found : sequence of Swing
         The effect of each input, if it was computed.
     """
+    if not answer.rows and not answer.left_out:
+        return [_no_world(answer)]
     if not answer.rows:
-        return ["No advice: each scheme is left out, for the reason above."]
+        return ["No advice: each scheme is left out, for the reasons below."]
     if not answer.finishes:
         return [f"No advice: no scheme ends within {_cap_text(answer)}."]
     texts = [_take(answer), _loss(answer), _condition(answer), _measure(answer, found)]
@@ -87,13 +90,11 @@ def _take(answer: Answer) -> str:
             why = f"{counted(answer.worlds, 'world')} do not separate them"
         text = (
             f"{so_far}A tie: take {names}; {why}. The least expected time is that of "
-            f"{choice_text(first.choice)}: {days}; it is {_likely(first)} likely to be the "
-            "soonest"
+            f"{choice_text(first.choice)}: {days}, {_likely(first)} likely the soonest"
         )
     else:
         text = (
-            f"{so_far}Take {choice_text(first.choice)}: {days}; it is {_likely(first)} likely "
-            "to be the soonest"
+            f"{so_far}Take {choice_text(first.choice)}: {days}, {_likely(first)} likely the soonest"
         )
     likeliest = max([first, *others], key=lambda row: row.judgement.best.mean)
     if likeliest.judgement.best.mean > judgement.best.mean:
@@ -212,6 +213,11 @@ def first_text(situation: Situation, found: Sequence[Candidate]) -> str:
     )
 
 
+def _no_world(answer: Answer) -> str:
+    more = "The time (--within) was over before any run: a longer one brings a simulated answer."
+    return f"{first_text(answer.situation, answer.first)} {more}" if answer.first else more
+
+
 def _progress(answer: Answer) -> str:
     """Return how far the answer is, and what more time would bring."""
     worlds, most = answer.worlds, answer.most_worlds
@@ -227,22 +233,41 @@ def _progress(answer: Answer) -> str:
     return f"Not decided after {counted(worlds, 'world')}{could}: {more} may separate them."
 
 
-def left_out_texts(answer: Answer) -> list[str]:
-    """Return a line for each reason to leave choices out, with their names."""
+def left_out_texts(answer: Answer, width: int | None = None) -> list[str]:
+    """Return a line for each reason to leave choices out, with their names.
+
+    With a `width` in columns, a line names as many as fit, and gives the reason as far as it fits.
+    """
     by_reason: dict[str, list[str]] = {}
     for each in answer.left_out:
         by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
-    texts = [f"{_listed(list(dict.fromkeys(names)))}: {why}" for why, names in by_reason.items()]
-    if answer.behind:
-        texts.append(
-            f"{answer.behind} other set-ups of these schemes, which closed forms rank behind those "
-            "that were simulated"
-        )
+    pairs = [(list(dict.fromkeys(names)), why) for why, names in by_reason.items()]
     dropped = Counter(row.worlds for row in answer.rows if row.worlds < answer.worlds)
     for worlds in sorted(dropped):
         names = [look_of(row.choice.scheme).label for row in answer.rows if row.worlds == worlds]
-        texts.append(f"{_listed(names)}: behind after {counted(worlds, 'world')}, so no more of it")
+        pairs.append((names, f"behind after {counted(worlds, 'world')}, so no more of it"))
+    texts = [
+        f"{_listed(names)}: {why}" if width is None else _fitting(names, why, width)
+        for names, why in pairs
+    ]
+    if answer.behind:
+        texts.append(f"{answer.behind} other set-ups, which closed forms rank behind these")
     return texts
+
+
+_LEAST_OF_NAMES = 30
+"""Columns that names may take in any case."""
+
+
+def _fitting(names: Sequence[str], why: str, width: int) -> str:
+    """Return a line of names and a reason that is at most `width` columns wide."""
+    room = max(_LEAST_OF_NAMES, width - len(f": {why}"))
+    shown = _listed(names)
+    for number in range(len(names) - 1, 0, -1):
+        if len(shown) <= room:
+            break
+        shown = f"{', '.join(names[:number])} and {len(names) - number} more"
+    return shorten(f"{shown}: {why}", width, placeholder=" …")
 
 
 def remarks(answer: Answer) -> list[str]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from faultline.experiments.analysis.design import Design, Floats
@@ -15,6 +17,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample
+from faultline.experiments.planner.deadline import OutOfTimeError, deadline
 from faultline.experiments.planner.endings import ending_of
 from faultline.experiments.runs import execution
 from faultline.experiments.runs.point import Point, cores
@@ -57,6 +60,11 @@ class Lives:
     goodput: Floats
     endings: tuple[str, ...]
 
+    def first(self, worlds: int) -> Lives:
+        """Return the first worlds."""
+        parts = self.time_s, self.refused, self.events, self.goodput, self.endings
+        return Lives(*(part[:worlds] for part in parts))
+
     def followed_by(self, more: Lives) -> Lives:
         """Return these worlds and the next ones."""
         return Lives(
@@ -82,8 +90,9 @@ def simulate_worlds(
     limit_s: float,
     first_seed: int = 0,
     on_done: OnDone = None,
+    ends_s: float = inf,
 ) -> list[Lives]:
-    """Simulate candidates in some worlds.
+    """Simulate candidates in some worlds, all of them in the first world before the next.
 
     Parameters
     ----------
@@ -101,13 +110,16 @@ def simulate_worlds(
         Seed of the first life in world 0.
     on_done : callable, optional
         Called after each run.
+    ends_s : float
+        Time of the monotonic clock at which runs are ended, in seconds. Each candidate then has
+        the worlds whose runs and those before are complete.
     """
     places = list(worlds)
     tasks, owners = [], []
     refused_values: dict[tuple[int, int], str] = {}
-    for row, choice in enumerate(choices):
-        share = steps / choice.resolved.scenario.job.steps
-        for place, world in enumerate(places):
+    share = steps / choices[0].resolved.scenario.job.steps if choices else 1.0
+    for place, world in enumerate(places):
+        for row, choice in enumerate(choices):
             try:
                 job = at_sample(choice.resolved, design.sample(world))
             except UserError as error:
@@ -124,36 +136,53 @@ def simulate_worlds(
         [refused_values.get((row, place), "") for place in range(len(places))]
         for row in range(len(choices))
     ]
+    done = [len(places)] * len(choices)
     for (row, place, life), record, task in zip(
-        owners, run_points(tasks, on_done), tasks, strict=True
+        owners, run_points(tasks, on_done, ends_s), tasks, strict=True
     ):
         at = row, place, life
+        if record is None:
+            done[row] = min(done[row], place)
+            continue
         refused[at], events[at] = record["states_refused"], record["events"]
         if record["completed_steps"] < record["steps"]:
             endings[row][place] = ending_of(record, task)
             continue
-        whole = choices[row].resolved.scenario.job.steps
-        time_s[at], goodput[at] = record["time_s"] * whole / steps, record["goodput"]
+        time_s[at], goodput[at] = record["time_s"] / share, record["goodput"]
     return [
-        Lives(time_s[row], refused[row], events[row], goodput[row], tuple(endings[row]))
+        Lives(time_s[row], refused[row], events[row], goodput[row], tuple(endings[row])).first(
+            done[row]
+        )
         for row in range(len(choices))
     ]
 
 
-def run_points(tasks: Sequence[Point], on_done: OnDone = None) -> list[Record]:
-    """Run points in their order; start worker processes only if there is enough work.
+def run_points(
+    tasks: Sequence[Point], on_done: OnDone = None, ends_s: float = inf
+) -> list[Record | None]:
+    """Run points, the first ones first; start worker processes only if there is enough work.
 
     Starting them takes longer than a dozen small runs. The run time is estimated from the runs so
-    far; the records do not depend on it.
+    far; the records do not depend on it. Those of runs that are ended at `ends_s`, on the monotonic
+    clock, are None.
     """
-    records: list[Record] = []
-    spent_s = 0.0
-    while len(records) < len(tasks):
-        rest = tasks[len(records) :]
-        expected_s = spent_s / len(records) * len(rest) if records else 0.0
-        if expected_s > _WORTH_STARTING_WORKERS_S and cores() > 1:
-            return records + execution.simulate(rest, on_done=on_done)
-        started_s = time.perf_counter()
-        records += execution.simulate(rest[:1], workers=1, on_done=on_done)
-        spent_s += time.perf_counter() - started_s
+    records: list[Record | None] = [None] * len(tasks)
+    began_s = time.monotonic()
+    with suppress(OutOfTimeError), deadline(ends_s):
+        for place, task in enumerate(tasks):
+            left = len(tasks) - place
+            expected_s = (time.monotonic() - began_s) / place * left if place else 0.0
+            if expected_s > _WORTH_STARTING_WORKERS_S and cores() > 1:
+                _run_in_workers(tasks[place:], records, on_done)
+                break
+            records[place] = execution.simulate([task], workers=1, on_done=on_done)[0]
     return records
+
+
+def _run_in_workers(rest: Sequence[Point], records: list[Record | None], on_done: OnDone) -> None:
+    """Fill in the last of some records; tasks start from the last one."""
+
+    def keep(place: int, record: Record) -> None:
+        records[len(records) - 1 - place] = record
+
+    execution.simulate(rest[::-1], on_done=on_done, on_value=keep)

@@ -99,6 +99,7 @@ def simulate(
     *,
     workers: int | None = None,
     on_done: Callable[[], None] | None = None,
+    on_value: Callable[[int, Any], None] | None = None,
 ) -> list[Any]:
     """Execute points or calls, and return their results in order.
 
@@ -116,6 +117,8 @@ def simulate(
         worker, needs no process of its own. Ignored if workers are kept (`workers_kept`).
     on_done : callable, optional
         Called in this process for each finished task, including those found in the file.
+    on_value : callable, optional
+        Called with the place of a task and its result, for those that are not found in the file.
 
     Returns
     -------
@@ -132,6 +135,7 @@ def simulate(
     done_of_task = on_done or (lambda: None)
     names = [str(place) if file is None else task.key() for place, task in enumerate(tasks)]
     by_name = dict(zip(names, tasks, strict=True))
+    places = {name: place for place, name in enumerate(names)}
     with nullcontext() if file is None else open_store(file) as store:
         values: dict[str, Any] = {}
         codes: dict[str, str] = {}
@@ -155,6 +159,8 @@ def simulate(
                 if store is not None:
                     value = store.save_value(name, codes[by_name[name].source], value)
                 values[name] = value
+                if on_value is not None:
+                    on_value(places[name], value)
                 done_of_task()
         return [
             {**dict(task.labels), **values[name]} if task.labels else values[name]

@@ -1,4 +1,4 @@
-"""Interrupts that wait: Ctrl-C at the wrong moment would leave garbage on a terminal."""
+"""Interrupts that wait: Ctrl-C, or an alarm, at the wrong moment would leave garbage behind."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Let Ctrl-C wait until the end of the context.
+    """Let Ctrl-C and alarms wait until the end of the context.
 
     Threads and processes that start within it never get one, unless they unblock it: they inherit
     the mask of signals.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGALRM])
     try:
         yield
     finally:

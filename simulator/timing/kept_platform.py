@@ -70,13 +70,15 @@ def _in_kept_process(platform: Path, run: Callable[[Call], Any], call: Call) -> 
         return call_over(owner, _in_kept_process, platform, run, call)
 
     def attempt() -> Any:
+        # The process number is in the key: a fork of this process must start its own.
+        kept = _kept_process(platform, platform.stat().st_mtime_ns, os.getpid())
         try:
-            # The process number is in the key: a fork of this process must start its own.
-            kept = _kept_process(platform, platform.stat().st_mtime_ns, os.getpid())
             return kept.call(run, call)
-        except SimulationError:
-            # The process may have stopped.
-            _kept_process.cache_clear()
+        except BaseException as error:
+            # The process may have stopped, or still be at work if this one is interrupted.
+            if isinstance(error, SimulationError) or not isinstance(error, Exception):
+                _kept_process.cache_clear()
+                kept.__exit__()
             raise
 
     return retry_if_killed(attempt)
@@ -85,7 +87,11 @@ def _in_kept_process(platform: Path, run: Callable[[Call], Any], call: Call) -> 
 @lru_cache(maxsize=2)
 def _kept_process(platform: Path, _changed_ns: int, _process: int) -> OwnProcess:
     process = OwnProcess(kept=True)
-    process.call(_load, platform)
+    try:
+        process.call(_load, platform)
+    except BaseException:
+        process.__exit__()
+        raise
     return process
 
 

@@ -12,7 +12,8 @@ from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.hardware import breakage_of
-from faultline.experiments.planner.answer import Answer, Effort, answer_plan
+from faultline.experiments.planner.answer import Answer
+from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Draw, Headline, Results, Row, Study, Tables

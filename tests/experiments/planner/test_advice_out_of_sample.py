@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from faultline.experiments.analysis.intervals import interval_of
 from faultline.experiments.job.sampled_job import quantiles_of
-from faultline.experiments.planner.answer import answer_plan
+from faultline.experiments.planner.planning import answer_plan
 from faultline.experiments.planner.simulation import simulate_worlds
 from faultline.experiments.planner.situation import read_situation
 

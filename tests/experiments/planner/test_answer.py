@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -13,16 +14,12 @@ from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.design import Design
 from faultline.experiments.config.uncertain import Prior
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner import answer as answers_module
-from faultline.experiments.planner.answer import (
-    CAP,
-    DECIDING_WORLDS,
-    Answer,
-    Effort,
-    answer_plan,
-)
+from faultline.experiments.planner import race
+from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer
 from faultline.experiments.planner.candidates import Candidate
+from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.printing import answer_table, print_answer
+from faultline.experiments.planner.race import FIRST_WORLDS
 from faultline.experiments.planner.sentences import (
     answer_sentences,
     find_swings,
@@ -102,7 +99,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, time_of: Times, **more: Any) -> li
             )
         return found
 
-    monkeypatch.setattr(answers_module, "simulate_worlds", lives)
+    monkeypatch.setattr(race, "simulate_worlds", lives)
     return simulated
 
 
@@ -301,20 +298,39 @@ def test_dropped_groups_return_at_the_better_moment() -> None:
 
 
 def test_an_answer_comes_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock moves a second with each look; what is left is named."""
+    """The third scheme gets no run, and the fifth world would take minutes."""
     ratios = {"spare": 3.2, "replication": 3.21, "checkpoint": 3.22}
-    stand_in(monkeypatch, lambda name, world, life: ratios[name] + luck(world, life, 0.5))
-    clock = iter(range(10_000))
-    monkeypatch.setattr(answers_module.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(answers_module, "cores", lambda: 1)
-    effort = Effort(64, within_s=2.5)
-    answer = answer_plan(small(), SCHEMES, STORAGE, effort, at_values=True)
-    assert answer.worlds == 4
-    assert answer.is_last
-    assert any("--within" in each.reason for each in answer.left_out)
-    whole = answer_plan(small(), SCHEMES, STORAGE, Effort(64, within_s=1e6), at_values=True)
-    assert whole.worlds > 4
-    assert not any("--within" in each.reason for each in whole.left_out)
+
+    def time_of(name: str, world: int, life: int) -> float:
+        if world == FIRST_WORLDS:
+            time.sleep(60.0)
+        return ratios[name] + luck(world, life, 0.5)
+
+    stand_in(monkeypatch, time_of)
+    in_time = race.simulate_worlds
+
+    def without_the_third(choices: Sequence[Choice], *rest: Any) -> list[Lives]:
+        found = in_time(choices, *rest)
+        return [
+            lives.first(0) if choice.scheme == "checkpoint" else lives
+            for choice, lives in zip(choices, found, strict=True)
+        ]
+
+    monkeypatch.setattr(race, "simulate_worlds", without_the_third)
+    began_s = time.monotonic()
+    effort = Effort(64, within_s=5.0)
+    answer = answer_plan(small(), ["spare", "replication", "checkpoint"], STORAGE, effort)
+    assert time.monotonic() - began_s < 20.0
+    assert (answer.worlds, answer.is_last) == (FIRST_WORLDS, True)
+    (left_out,) = answer.left_out
+    assert (left_out.scheme, left_out.reason) == ("checkpoint", race.NO_TIME)
+    assert "a longer --within" in answer_sentences(answer)[-1]
+
+
+def test_without_time_for_any_run_closed_forms_are_the_answer() -> None:
+    answer = answer_plan(small(), SCHEMES, STORAGE, Effort(64, within_s=0.0), at_values=True)
+    assert not answer.rows
+    assert "The time (--within) was over" in answer_sentences(answer)[0]
 
 
 def test_closed_forms_answer_before_anything_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:

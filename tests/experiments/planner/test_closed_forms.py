@@ -6,7 +6,7 @@ from itertools import product
 from math import exp
 
 import pytest
-from faultline.experiments.planner.answer import Effort, answer_plan
+from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.situation import read_situation
 
 from tests.experiments.planner.small_jobs import STORAGE

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.figures.style import figure_style
-from faultline.experiments.planner.answer import Effort, answer_plan
+from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.report.tables import Table
 from faultline.experiments.studies.head_to_head.comparison import (
