@@ -87,9 +87,8 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
         price = next(iter(arguments.prices), None)
 
         def on_first(found: Sequence[Candidate]) -> None:
-            display.show([Text(text := first_text(situation, found))])
-            if not display.console.is_terminal:
-                print_text(text, as_message=True)
+            display.first = first_text(situation, found)
+            display.show([Text(display.first)])
             display.task(f"{of_several}simulating the first worlds")
 
         def on_answer(answer: Answer) -> None:
@@ -122,6 +121,7 @@ class _Display(WorkProgress):
 
     def __init__(self, text: str) -> None:
         self._parts: list[RenderableType] = []
+        self.first = ""  # The answer before anything is simulated.
         super().__init__(*_COLUMNS, console=message_console(), transient=True)
         self._text = text
         self._task = self.add_task(text, total=None)
@@ -130,6 +130,11 @@ class _Display(WorkProgress):
         """Draw an answer from now on."""
         self._parts = [*parts]
         self.refresh()
+
+    def lines(self) -> list[str]:
+        """Return the first answer, once, and the lines of the tasks."""
+        first, self.first = [self.first] if self.first else [], ""
+        return [*first, *super().lines()]
 
     def task(self, text: str) -> None:
         """Say what is done from now on."""

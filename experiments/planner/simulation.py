@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -32,6 +33,9 @@ MOST_STEPS = 50_000
 
 IMPOSSIBLE = 1.005
 """A goodput above this is impossible. Jitter lifts that of a job with few failures by less."""
+
+_BEGINNING = 0.25
+"""Share of a shortened run that counts once: it begins with whole hardware, the rest may not."""
 
 _WORTH_STARTING_WORKERS_S = 4.0
 
@@ -62,8 +66,13 @@ class Lives:
 
     def first(self, worlds: int) -> Lives:
         """Return the first worlds."""
-        parts = self.time_s, self.refused, self.events, self.goodput, self.endings
-        return Lives(*(part[:worlds] for part in parts))
+        return Lives(
+            self.time_s[:worlds],
+            self.refused[:worlds],
+            self.events[:worlds],
+            self.goodput[:worlds],
+            self.endings[:worlds],
+        )
 
     def followed_by(self, more: Lives) -> Lives:
         """Return these worlds and the next ones."""
@@ -94,6 +103,9 @@ def simulate_worlds(
 ) -> list[Lives]:
     """Simulate candidates in some worlds, all of them in the first world before the next.
 
+    If runs are shorter than the job, the rest of the job goes on as after their beginning. A run of
+    the beginning alone has the same failures, and gives its time.
+
     Parameters
     ----------
     choices : sequence of Choice
@@ -117,7 +129,8 @@ def simulate_worlds(
     places = list(worlds)
     tasks, owners = [], []
     refused_values: dict[tuple[int, int], str] = {}
-    share = steps / choices[0].resolved.scenario.job.steps if choices else 1.0
+    whole = choices[0].resolved.scenario.job.steps if choices else steps
+    share, begun = steps / whole, round(_BEGINNING * steps) if steps < whole else 0
     for place, world in enumerate(places):
         for row, choice in enumerate(choices):
             try:
@@ -126,9 +139,10 @@ def simulate_worlds(
                 refused_values[row, place] = str(error)
                 continue
             short = job.shortened(steps, share * limit_s)
-            for life in range(LIVES):
-                tasks.append(Point.of(short, first_seed + LIVES * world + life))
-                owners.append((row, place, life))
+            lengths = [short] if begun == 0 else [job.shortened(begun, share * limit_s), short]
+            for life, length in product(range(LIVES), lengths):
+                tasks.append(Point.of(length, first_seed + LIVES * world + life))
+                owners.append(((row, place, life), length is short))
     shape = (len(choices), len(places), LIVES)
     time_s = np.full(shape, np.inf)
     refused, events, goodput = np.zeros((3, *shape))
@@ -137,18 +151,22 @@ def simulate_worlds(
         for row in range(len(choices))
     ]
     done = [len(places)] * len(choices)
-    for (row, place, life), record, task in zip(
+    begun_s = np.zeros(shape)
+    for (at, is_whole), record, task in zip(
         owners, run_points(tasks, on_done, ends_s), tasks, strict=True
     ):
-        at = row, place, life
+        row, place, _ = at
         if record is None:
             done[row] = min(done[row], place)
-            continue
-        refused[at], events[at] = record["states_refused"], record["events"]
-        if record["completed_steps"] < record["steps"]:
+        elif record["completed_steps"] < record["steps"]:
             endings[row][place] = ending_of(record, task)
-            continue
-        time_s[at], goodput[at] = record["time_s"] / share, record["goodput"]
+        elif not is_whole:
+            begun_s[at] = record["time_s"]
+        else:
+            goes_on_s = (record["time_s"] - begun_s[at]) * (whole - begun) / (steps - begun)
+            time_s[at], goodput[at] = begun_s[at] + goes_on_s, record["goodput"]
+        if record is not None and is_whole:
+            refused[at], events[at] = record["states_refused"], record["events"]
     return [
         Lives(time_s[row], refused[row], events[row], goodput[row], tuple(endings[row])).first(
             done[row]

@@ -38,6 +38,7 @@ class AnswerFacts:
     command: str  # It made the page.
     version: str  # Of Faultline.
     remarks: tuple[str, ...] = ()  # Sentences below the table.
+    keys: Table | None = None  # The keys that decide, with the values used.
     # The scheme of each candidate, which gives its colour; by default the candidate's name.
     schemes: Mapping[str, str] = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from faultline.experiments.config.uncertain import Prior
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner import race
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer
+from faultline.experiments.planner.answer_data import keys_table
 from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.printing import answer_table, print_answer
@@ -318,12 +319,12 @@ def test_an_answer_comes_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(race, "simulate_worlds", without_the_third)
     began_s = time.monotonic()
-    effort = Effort(64, within_s=5.0)
+    effort = Effort(64, within_s=8.0)
     answer = answer_plan(small(), ["spare", "replication", "checkpoint"], STORAGE, effort)
-    assert time.monotonic() - began_s < 20.0
+    assert time.monotonic() - began_s < 30.0
     assert (answer.worlds, answer.is_last) == (FIRST_WORLDS, True)
-    (left_out,) = answer.left_out
-    assert (left_out.scheme, left_out.reason) == ("checkpoint", race.NO_TIME)
+    assert "checkpoint" in {one.scheme for one in answer.left_out}
+    assert {one.reason for one in answer.left_out} == {race.NO_TIME}
     assert "a longer --within" in answer_sentences(answer)[-1]
 
 
@@ -346,3 +347,13 @@ def test_closed_forms_answer_before_anything_is_simulated(monkeypatch: pytest.Mo
     (text,) = texts
     assert text.startswith("First answer, by closed forms at the stated values, in hours: ")
     assert all(name in text for name in ("SPARe + checkpoint ", "checkpoint only "))
+
+
+def test_the_keys_that_decide_are_listed_with_the_values_of_the_worlds() -> None:
+    situation = situation_with(None, "recovery.detect_s=12")
+    answer = answer_plan(situation, ["spare"], STORAGE, Effort(1))
+    values = {row.cells[1]: row.cells[2] for row in keys_table(answer).rows}
+    assert values["failures.component"] == '"host"'
+    assert values["protection.name"] == "each candidate has its own"
+    assert " to " in values["recovery.requeue_s"]
+    assert "failures.mix" not in values  # The job's failures are no mix.
