@@ -343,7 +343,7 @@ def _describe(mistake: Any, schema: Schema) -> str:
             is_whole = known.kind == "whole number"
             what = why_no_number(given, known.unit, is_whole=is_whole)
     if kind == "literal_error" and isinstance(given, str):
-        what += _likely_choice(given, mistake["ctx"]["expected"])
+        what = _likely_choice(given, mistake["ctx"]["expected"]) or what
     if isinstance(given, Mapping) and kind == "value_error":
         # The message about a whole table names the mistake itself.
         return f"{key}: {what}" if key else what
@@ -353,7 +353,7 @@ def _describe(mistake: Any, schema: Schema) -> str:
 def _likely_choice(given: str, expected: str) -> str:
     choices = [choice for choice in expected.split("'") if choice.strip(" ,") not in ("", "or")]
     close = get_close_matches(given[:LONGEST_QUOTE].lower(), choices, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"did you mean {close[0]!r}?" if close else ""
 
 
 _ALTERNATIVES = {"job.steps": "job.tokens", "job.tokens": "job.steps"}

@@ -75,7 +75,7 @@ def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
             "strategy.spare.patch_comptue=one-stack",
             ["unknown key", "'strategy.spare.patch_compute'"],
         ),
-        ("strategy.name=spair", ["strategy.name", "'spair'", "'spare'", "'replication'"]),
+        ("strategy.name=spair", ["strategy.name", "'spair': did you mean 'spare'?"]),
         ("times.compute_s=-1", ["times.compute_s", "-1", "greater than 0"]),
         ("failures.mtbf_s=nan", ["failures.mtbf_s", "finite"]),
         ("job.groups=2.5", ["job.groups", "2.5", "whole number"]),
