@@ -130,6 +130,15 @@ def test_the_grid_of_sweeps_has_as_many_runs_as_the_page_states() -> None:
     assert [len(plan.points), plan.count] == [*map(int, stated.groups())]
 
 
+def test_running(capsys: pytest.CaptureFixture[str]) -> None:
+    """The run that the page explains prints the lines that the page shows."""
+    (command,) = [line for line in lines_of("running.md", "") if "--timeline run.png" in line]
+    assert simulated([command]) == 1
+    (shown,) = blocks("running.md", "text")
+    assert shown in capsys.readouterr().out
+    assert Path("run.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_sweeps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With invented results: what is simulated is tested elsewhere."""
     invented = Invented(lambda request: {**some_record(request)})
