@@ -170,6 +170,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
             look = _FITTED if case.fitted else {"marker": "o"}
             axis.plot(place + offset, case.too_long, color=colour, markersize=7, **look)
     axis.set_xticks(range(len(sections)), [section_name(section, "\n") for section in sections])
+    axis.tick_params(axis="x", labelsize="small")
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_ylabel("predicted step time against published")
     gpus = [mark(gpu, colour, marker="o", linestyle="") for gpu, colour in _COLOURS.items()]

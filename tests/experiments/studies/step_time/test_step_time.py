@@ -213,7 +213,7 @@ def test_collectives_are_simulated_at_the_speed_they_are_given(gpu: str) -> None
     assert (table.simulated / table.published - 1.0).abs().max() < 0.03
 
 
-@pytest.mark.paper("Megatron-LM and others", "44 published steps", "reproduce-step-time")
+@pytest.mark.paper("Megatron-LM and others", "57 published steps", "reproduce-step-time")
 @pytest.mark.slow
 def test_the_whole_study_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
     rows = cli.reproduced("step-time", tmp_path)
