@@ -75,7 +75,7 @@ _LOOKS = {
 }
 _FITTED: Mapping[str, Any] = {"marker": "D", "markerfacecolor": "white"}
 _FAMILIES = {"A9": ("^", "long context"), "A10": ("s", "experts")}
-_NOTED = 0.11
+_NOTED = 0.12
 """Errors above which a row is named in the figure."""
 _MOST = 0.8
 """Share of the rows that the printed interval holds."""
@@ -159,7 +159,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     too_long = error.where(published.unit == "s", 1.0 / (1.0 + error) - 1.0)
     published = published.assign(too_long=too_long)
     sections = list(published.section.unique())
-    figure, axis = plt.subplots(figsize=(9.5, 4.6))
+    figure, axis = plt.subplots(figsize=(10.6, 4.6))
     axis.axhspan(-0.1, 0.1, color="#EFEFEF", zorder=0)
     axis.axhline(0.0, color="#555555", linewidth=1.0, zorder=1)
     for place, section in enumerate(sections):
@@ -169,8 +169,13 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
             colour = next(_COLOURS[gpu] for gpu in _COLOURS if gpu in case.software)
             look = _FITTED if case.fitted else {"marker": "o"}
             axis.plot(place + offset, case.too_long, color=colour, markersize=7, **look)
+<<<<<<< HEAD
     axis.set_xticks(range(len(sections)), [section_name(section, "\n") for section in sections])
     axis.tick_params(axis="x", labelsize="small")
+=======
+    names = [section_name(section, "\n") for section in sections]
+    axis.set_xticks(range(len(sections)), names, fontsize=9)
+>>>>>>> 0d10614b (Name the rows that miss most in the figure of steps)
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_ylabel("predicted step time against published")
     gpus = [mark(gpu, colour, marker="o", linestyle="") for gpu, colour in _COLOURS.items()]
@@ -199,7 +204,7 @@ def draw_one_to_one(table: pd.DataFrame) -> Figure:
         if abs(too_long) > _NOTED:
             above = too_long > 0
             axis.annotate(
-                f"{case.case.partition(' ')[2]}, {too_long:+.0%}",
+                f"{_row_name(str(case.case), int(case.gpus))}, {too_long:+.0%}",
                 (case.published_s, case.step_s),
                 xytext=(-8, 6) if above else (8, -6),
                 textcoords="offset points",
