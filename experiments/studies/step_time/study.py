@@ -169,13 +169,8 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
             colour = next(_COLOURS[gpu] for gpu in _COLOURS if gpu in case.software)
             look = _FITTED if case.fitted else {"marker": "o"}
             axis.plot(place + offset, case.too_long, color=colour, markersize=7, **look)
-<<<<<<< HEAD
     axis.set_xticks(range(len(sections)), [section_name(section, "\n") for section in sections])
     axis.tick_params(axis="x", labelsize="small")
-=======
-    names = [section_name(section, "\n") for section in sections]
-    axis.set_xticks(range(len(sections)), names, fontsize=9)
->>>>>>> 0d10614b (Name the rows that miss most in the figure of steps)
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_ylabel("predicted step time against published")
     gpus = [mark(gpu, colour, marker="o", linestyle="") for gpu, colour in _COLOURS.items()]
