@@ -8,7 +8,7 @@ of approximate gradients on training is a study of its own (`studies.mecefo_conv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
@@ -46,8 +46,7 @@ def draw_drops(simulated: pd.DataFrame) -> Figure:
     axes[0].set_ylabel("throughput lost to failures")
     axes[0].set_ylim(0, None)
     handles: list[Patch | Line2D] = [
-        Patch(color=look_of(system).colour, label=f"{title_of(system)}, simulated")
-        for system in SYSTEMS
+        Patch(label=f"{title_of(system)}, simulated", **_look(system)) for system in SYSTEMS
     ]
     handles += [
         mark("published", **PUBLISHED),
@@ -58,13 +57,19 @@ def draw_drops(simulated: pd.DataFrame) -> Figure:
     return figure
 
 
+def _look(system: str) -> dict[str, Any]:
+    """Return the look of a system's bars, which differ in grey, too."""
+    hatch = "////" if system == "mecefo" else ""
+    return {"facecolor": look_of(system).colour, "edgecolor": "white", "hatch": hatch}
+
+
 def _draw_model(axis: Axes, drops: Mapping[tuple[str, str], Row], model: str) -> None:
     width = 0.26
     known = False
     for offset, system in zip((-width, 0.0, width), SYSTEMS, strict=True):
         for place, scenario in enumerate(SCENARIOS):
             row, x = drops[system, f"{model} {scenario}"], place + offset
-            axis.bar(x, row.simulated, width=width * 0.9, color=look_of(system).colour)
+            axis.bar(x, row.simulated, width=width * 0.9, **_look(system))
             axis.plot([x, x], [max(row.low, 0.0), row.high], color="black", lw=1.0)
             if row.published is not None:
                 known = True
