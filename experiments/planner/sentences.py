@@ -14,6 +14,7 @@ from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
 from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.choice_texts import choice_text, pair_name
+from faultline.experiments.planner.race import NO_TIME
 from faultline.experiments.planner.situation import DAY_S, Situation
 
 _ZONE = f"{INDIFFERENCE:.0%}".replace("%", " %")
@@ -31,7 +32,7 @@ def answer_sentences(answer: Answer, found: Sequence[Swing] = ()) -> list[str]:
     found : sequence of Swing
         The effect of each input, if it was computed.
     """
-    if not answer.rows and not answer.left_out:
+    if not answer.rows and (not answer.left_out or _is_out_of_time(answer)):
         return [_no_world(answer)]
     if not answer.rows:
         return ["No advice: each scheme is left out, for the reasons below."]
@@ -213,8 +214,15 @@ def first_text(situation: Situation, found: Sequence[Candidate]) -> str:
     )
 
 
+def _is_out_of_time(answer: Answer) -> bool:
+    return any(each.reason == NO_TIME for each in answer.left_out)
+
+
 def _no_world(answer: Answer) -> str:
-    more = "The time (--within) was over before any run: a longer one brings a simulated answer."
+    more = (
+        "The time (--within) was over before the first world was simulated: a longer one brings "
+        "an answer by simulation."
+    )
     return f"{first_text(answer.situation, answer.first)} {more}" if answer.first else more
 
 
