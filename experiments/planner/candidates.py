@@ -19,7 +19,7 @@ from faultline.platforms.errors import PlatformError
 from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.plugins.registry import all_protections, all_strategies, strategy_class
 
-MOST_SET_UPS = 3
+MOST_SET_UPS = 2
 """Protections of a scheme, and of a moment of return, that are simulated."""
 
 _NEEDS_STANDBYS = "no machine stands by for it: set recovery.hardware=standby and recovery.standbys"

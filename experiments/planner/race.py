@@ -302,7 +302,7 @@ class Race:
         worlds = len(bests[0].lives.endings)
         costs = self._costs_of(bests)
         rows = {row.choice.scheme: row for row in self._rows(bests, costs)}
-        most = max(FIRST_WORLDS, 3 * DECIDING_WORLDS // worlds)
+        most = max(FIRST_WORLDS, 2 * DECIDING_WORLDS // worlds)
         means = {one.scheme: self._by_world(one) for one in bests}
         first, *others = bests
         going = [first.scheme]
@@ -315,7 +315,7 @@ class Race:
                 self._dropped[one.scheme] = rows[one.scheme]
             else:
                 going.append(one.scheme)
-        set_ups = max(1, DECIDING_WORLDS // worlds - 1)
+        set_ups = max(1, DECIDING_WORLDS // worlds // 2)
         taken: Counter[str] = Counter()
         kept = []
         for _, one in self._expected():
