@@ -35,6 +35,8 @@ NO_TIME = "no time was left to simulate it (--within)"
 
 _SURE = 0.99
 
+_COUNTING_S = 1.0
+
 _LEADING = 3
 """Schemes whose other set-ups are simulated, too: closed forms compare those of one scheme well."""
 
@@ -113,7 +115,8 @@ class Race:
     def advance(self, worlds: int) -> None:
         """Simulate the candidates up to a number of worlds, as far as the real time goes."""
         try:
-            with deadline(self._ends_s):
+            # Runs end a moment before, so that those that are complete can be counted.
+            with deadline(self._ends_s + _COUNTING_S):
                 if not self._entrants:
                     self._begin(worlds)
                 else:

@@ -114,6 +114,8 @@ def _loss_of(row: Row) -> str:
 def _loss(answer: Answer) -> str:
     first = answer.rows[0].judgement
     if len(answer.rows) == 1:
+        if _is_out_of_time(answer):
+            return "No other scheme was simulated in time."
         return "No other scheme was requested or would finish."
     if first.loss_if_wrong is None:
         return f"In each of {counted(answer.worlds, 'world')} it is within {_ZONE} of the soonest."
