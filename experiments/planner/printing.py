@@ -17,7 +17,6 @@ from faultline.experiments.planner.choice_texts import gpu_memory, short_set_up
 from faultline.experiments.planner.sentences import (
     answer_sentences,
     band_text,
-    chance_text,
     endings_texts,
     left_out_texts,
     remarks,
@@ -110,7 +109,7 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
         TableColumn("scheme", lambda one: _name(answer, one["row"]), "prose"),
         TableColumn(situation.unit, lambda one: span(one["row"])),
         TableColumn("80 % band", lambda one: band_text(answer, one["row"])),
-        TableColumn("best", lambda one: chance_text(one["row"])),
+        TableColumn("best", lambda one: _times_best(one["row"])),
         TableColumn("within 1 %", lambda one: _percent(one["row"].judgement.within.mean)),
         TableColumn("loss if wrong", lambda one: loss(one["row"])),
     ]
@@ -130,6 +129,11 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
 def _name(answer: Answer, row: Row) -> str:
     tie = " (tie)" if row in answer.ties else ""
     return f"{look_of(row.choice.scheme).label}{tie}\n{short_set_up(row.choice)}"
+
+
+def _times_best(row: Row) -> str:
+    """Return in how many of its worlds a scheme was the soonest."""
+    return f"{row.judgement.best.mean * row.worlds:.0f} of {row.worlds}"
 
 
 def _percent(share: float) -> str:
@@ -173,7 +177,7 @@ def legend_texts(answer: Answer) -> Iterator[str]:
     )
     yield (
         f"{answer.situation.unit}: mean over worlds; band: 80 % of runs, by inputs and luck; best: "
-        "share of worlds in which the scheme trains soonest, ± half its 95 % interval; within "
+        "worlds in which the scheme trains soonest, of those in which it ran; within "
         f"{100 * INDIFFERENCE:g} %: of the soonest; loss if wrong: mean time lost in the worlds in "
         "which it is not; GB of GPU: the fullest "
         "GPU without failures, of its memory, and the share of recoveries that did not fit."

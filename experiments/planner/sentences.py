@@ -58,17 +58,14 @@ def band_text(answer: Answer, row: Row) -> str:
     return f"{_span(answer, bands.low)} to {_span(answer, bands.high)}"
 
 
-def chance_text(row: Row) -> str:
+def _likely(row: Row) -> str:
     """Return the probability that a row is the soonest, with half its 95 % interval."""
     best = row.judgement.best
     if best.mean in (0.0, 1.0):
-        return f"< {100 * best.high:.0f} %" if best.mean == 0.0 else f"> {100 * best.low:.0f} %"
+        return (
+            f"under {100 * best.high:.0f} %" if best.mean == 0.0 else f"over {100 * best.low:.0f} %"
+        )
     return f"{100 * best.mean:.0f} ± {50 * (best.high - best.low):.0f} %"
-
-
-def _likely(row: Row) -> str:
-    """Return the same within a sentence."""
-    return chance_text(row).replace("<", "under").replace(">", "over")
 
 
 def _cap_text(answer: Answer) -> str:
