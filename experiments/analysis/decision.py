@@ -114,23 +114,25 @@ def _bands(runs: Floats, simulated_share: float, has_inputs: bool) -> Bands:
     Law of total variance of the logarithm of the time T: var T = var E[T | inputs] + E var[T |
     inputs]. A mean over S seeds keeps 1 / S of the luck, so its spread over samples is shrunk
     accordingly. A run that simulates a share of the job has fewer failures, so its luck is larger
-    than the job's by 1 / sqrt(share). With one seed, all of the spread counts as that of the
-    inputs. Logarithms keep bands positive, and no end is beyond the simulated runs.
+    than the job's by 1 / sqrt(share). The job's time is a sum of such runs, so its luck is around
+    their mean, not around that of their logarithms. With one seed, all of the spread counts as that
+    of the inputs. Logarithms keep bands positive, and no end is beyond the simulated runs.
     """
     seeds, logs = runs.shape[1], np.log(runs)
-    expected, rests = logs.mean(axis=1, keepdims=True), np.zeros((1, 1))
+    expected, rests = np.log(runs.mean(axis=1, keepdims=True)), np.zeros((1, 1))
     share = float(has_inputs)
     if not has_inputs:
         rests = (logs - logs.mean()) * sqrt(simulated_share)
-        expected = np.full((1, 1), logs.mean())
+        expected = np.full((1, 1), np.log(runs.mean()))
     elif seeds > 1:
         whole, within = float(expected.var()), float(logs.var(axis=1, ddof=1).mean())
         between = max(0.0, whole - within / seeds)
         shrinking = sqrt(between / whole) if whole > 0 else 0.0
         within *= simulated_share
         share = between / (between + within) if between + within > 0 else 1.0
-        rests = (logs - expected) * sqrt(simulated_share * seeds / (seeds - 1))
-        expected = logs.mean() + shrinking * (expected - logs.mean())
+        luck = logs - logs.mean(axis=1, keepdims=True)
+        rests = luck * sqrt(simulated_share * seeds / (seeds - 1))
+        expected = expected.mean() + shrinking * (expected - expected.mean())
     low, high = np.clip(np.exp(np.quantile(expected + rests, BAND)), runs.min(), runs.max())
     return Bands(float(runs.mean()), float(low), float(high), share)
 

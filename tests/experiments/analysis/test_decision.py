@@ -124,6 +124,14 @@ def test_without_inputs_the_band_is_luck_alone() -> None:
         assert (band.low, band.high) == pytest.approx((100 / reach, 100 * reach), rel=3e-3)
 
 
+def test_rare_bad_luck_of_short_runs_averages_out() -> None:
+    """One short run of 16 takes ten times as long: the whole job has that mean, and little luck."""
+    runs = np.where(np.arange(128) % 16, 100.0, 1000.0).reshape(1, 64, 2)
+    costs = SimulatedCosts(("a",), sobol_design({}, 64, 0), runs, simulated_share=1e-4)
+    band = judge(costs)[0].bands
+    assert (band.low, band.high) == pytest.approx((band.mean, band.mean), rel=0.03)
+
+
 @given(st.lists(st.floats(1e-3, 1e9), min_size=8, max_size=8), st.floats(0.01, 1.0))
 def test_a_band_is_positive_and_within_the_runs(times: list[float], share: float) -> None:
     design = normal_design(1, samples=4)
