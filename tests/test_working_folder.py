@@ -26,7 +26,7 @@ CHILDREN: dict[str, tuple[str, ...]] = {
         *(COMMAND, "run", "spare-sound", "--engine", "simgrid", "--set", "job.steps=2"),
         *("--set", "job.groups=4"),
     ),
-    "sweep": (COMMAND, "sweep", "../grid.toml", "-o", "../out", "--workers", "1"),
+    "sweep": (COMMAND, "sweep", "../grid.toml", "-o", "../out.sqlite", "--workers", "1"),
 }
 
 

@@ -72,7 +72,8 @@ def _context(modules: Collection[str]) -> ForkServerContext | SpawnContext:
     if _State.settings not in (None, settings):
         return _SpawnContext()
     _State.settings, context = settings, _ForkServerContext()
-    context.set_forkserver_preload(["faultline.simulator.processes.warm_process", *modules])
+    here = "faultline.simulator.processes"
+    context.set_forkserver_preload([f"{here}.warm_process", *modules, f"{here}.interrupts_again"])
     # Its imports come before it handles interrupts. The tracker's start would unblock them.
     with interrupts_blocked():
         forkserver.ensure_running()

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def interrupts_blocked() -> Iterator[None]:
     """Let Ctrl-C and alarms wait until the end of the context.
 
-    Threads and processes that start within it never get one, unless they unblock it: they inherit
-    the mask of signals.
+    Threads and processes that start within it get none until they unblock it: they inherit the mask
+    of signals.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGALRM])
     try:
