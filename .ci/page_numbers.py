@@ -280,7 +280,8 @@ def _links_table() -> str:
         "uplinks of leaf switches",
         "storage",
     )
-    best = rows.sort_values("ratio").groupby(["x", "y", "scheme"]).token_us.first()
+    rows["time"] = rows.ratio * rows.step_s
+    best = rows.set_index(["x", "y", "scheme"]).time
     lines = [
         "| half the speed | sound step | queue: time per token over that of the unedited cluster "
         "| standbys |",

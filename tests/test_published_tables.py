@@ -181,7 +181,7 @@ def rows_of(name: str) -> Callable[[Stage], pd.DataFrame]:
 
 _CELL = ["plane", "x", "y", "scheme"]
 _PREFIX = "head-to-head-"
-EARLIER = {f"{_PREFIX}maps", f"{_PREFIX}links"}
+EARLIER = {f"{_PREFIX}maps"}
 """Tables of an earlier method (docs/head-to-head.md), until they are made anew."""
 TABLES = {
     **{
