@@ -51,7 +51,7 @@ def resize(source: ScenarioSource, size: Size, varied: Collection[str] = ()) -> 
     assert own_gpus is not None, "filled in when a scenario is read"
     is_stated = ("failures", "mtbf_s") in source.options or "failures.mtbf_s" in varied
     if gpus != own_gpus and not is_stated:
-        sentences.append(scale_mtbf(source, stated, own_gpus, gpus, is_stated))
+        sentences.append(scale_mtbf(source, stated, own_gpus, gpus))
     return sentences
 
 
@@ -106,7 +106,7 @@ def state_mtbf(source: ScenarioSource, mtbf_s: float, own: Scenario) -> list[str
 
 
 def scale_mtbf(
-    source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool
+    source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool = False
 ) -> str:
     """Set the mean time between failures at another number of GPUs; return a sentence about it."""
     failures = base.failures

@@ -137,7 +137,6 @@ _VARIANTS: dict[str, dict[str, object]] = {
     ALL_SHARED: {"strategy.bamboo.spread_share": 1.0},
 }
 _MOST_DOWN = 8
-_BIN_S = 300.0
 
 # Short steps make runs slow to simulate; drops of smaller models and other systems vary less.
 _LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
