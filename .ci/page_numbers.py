@@ -17,23 +17,20 @@ from pathlib import Path
 
 import pandas as pd
 import reproductions
+import study_numbers
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.studies.head_to_head.figures import name_of
 from faultline.experiments.studies.head_to_head.grids import JOBS, MAPS_OF
+from study_numbers import PUBLISHED, percent, read
 
 ROOT = Path(__file__).resolve().parents[1]
-PUBLISHED = ROOT / "results" / "published"
 FILE = PUBLISHED / "numbers.json"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 SPAN = re.compile(r"<!--=(\w[\w-]*\.[\w.-]+)-->(.*?)<!--/-->", re.DOTALL)
 _LEAST_SHARE = 0.05
 """Of a map's cells: schemes with a smaller share are left out."""
-
-
-def _table(name: str) -> pd.DataFrame:
-    return pd.read_csv(PUBLISHED / f"{name}.csv")
 
 
 def _minutes(seconds: float) -> str:
@@ -45,7 +42,7 @@ def _minutes(seconds: float) -> str:
 
 def step_times() -> Iterator[tuple[str, str]]:
     """Yield how well published steps are predicted."""
-    table = _table("step-time")
+    table = read("step-time")
     mine = table[~table.fitted & table.error.notna()].drop_duplicates("case")
     yield "rows", f"{len(mine)}"
     for name, errors in (("ours", mine.error.abs()), ("constant", mine.constant.abs())):
@@ -74,7 +71,7 @@ def _errors_table() -> str:
         "| table | rows | mean | goal | worst | goal | worst row | mean at a constant rate |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |",
     ]
-    for row in _table("step-time-errors").itertuples():
+    for row in read("step-time-errors").itertuples():
         goals = ["" if pd.isna(goal) else f"{goal:.1f}" for goal in (row.mean_goal, row.worst_goal)]
         lines.append(
             f"| {row.section} | {row.rows} | {row.mean:.1f} | {goals[0]} | {row.worst:.1f} "
@@ -85,7 +82,7 @@ def _errors_table() -> str:
 
 def crossings() -> Iterator[tuple[str, str]]:
     """Yield at which rate checkpoints alone begin to train sooner."""
-    table = _table("failure-rates-crossings")
+    table = read("failure-rates-crossings")
     known = table[(table.seldom == "checkpoint") & (table.rules == "spare-sound")]
     known = known.set_index(["distribution", "groups", "often"])
     lines = [
@@ -104,25 +101,21 @@ def crossings() -> Iterator[tuple[str, str]]:
     yield "table", "\n".join(lines)
 
 
-def _percent(low: float, high: float) -> str:
-    return f"{100 * low:.0f} to {100 * high:.0f}"
-
-
 def spare() -> Iterator[tuple[str, str]]:
     """Yield the headline of SPARe against replication, and what its assumptions are worth."""
-    headline, savings = _table("spare-headline"), _table("spare-savings")
+    headline, savings = read("spare-headline"), read("spare-savings")
     yield "table", _headline_table(headline)
     study, sound = (savings[savings.rules == rules] for rules in ("spare-study", "spare-sound"))
-    yield "published-saving", f"{_percent(study.published.min(), study.published.max())} %"
-    yield "sound-saving", f"{_percent(sound.saved.min(), sound.saved.max())} %"
+    yield "published-saving", f"{percent(study.published.min(), study.published.max())} %"
+    yield "sound-saving", f"{percent(sound.saved.min(), sound.saved.max())} %"
     for row in sound.itertuples():
         yield (
             f"sound-saving-{row.groups}",
-            f"{100 * row.saved:.0f} % ({_percent(row.low, row.high)})",
+            f"{100 * row.saved:.0f} % ({percent(row.low, row.high)})",
         )
     off = headline.study / headline.published - 1.0
     yield "most-off", f"{100 * off.abs().max():.1f} %"
-    sensitivity = _table("spare-sound-sensitivity").set_index(["assumption", "scheme"])
+    sensitivity = read("spare-sound-sensitivity").set_index(["assumption", "scheme"])
     lines = [
         "| assumption | SPARe | replication | SPARe takes less by |",
         "| --- | ---: | ---: | ---: |",
@@ -138,7 +131,7 @@ def spare() -> Iterator[tuple[str, str]]:
             f"| {assumption} | {' | '.join(cells)} | {shares[-1]:.0%} |".replace("%", " %")
         )
     yield "sensitivity", "\n".join(lines)
-    yield "replaced-saving", f"{_percent(min(shares[1:]), max(shares[1:]))} %"
+    yield "replaced-saving", f"{percent(min(shares[1:]), max(shares[1:]))} %"
 
 
 def _headline_table(headline: pd.DataFrame) -> str:
@@ -163,7 +156,7 @@ def _headline_table(headline: pd.DataFrame) -> str:
 
 def reft() -> Iterator[tuple[str, str]]:
     """Yield ratios by protection and by the placement of peers."""
-    rows = _table("reft-rows")
+    rows = read("reft-rows")
     setting = rows.setting.str.extract(r"^(?P<protection>[\w-]+), restart (?P<minutes>\d+) min, r=")
     ratios = rows.assign(**setting)[rows.quantity == "time_to_train_ratio"].dropna(subset="minutes")
     ratios = ratios.set_index(["minutes", "scheme", "protection"]).simulated
@@ -203,7 +196,7 @@ def _placements_table(rows: pd.DataFrame) -> str:
 
 def greyhound() -> Iterator[tuple[str, str]]:
     """Yield what mitigation of stragglers leaves."""
-    rows = _table("greyhound-rows")
+    rows = read("greyhound-rows")
     speeds = rows[rows.quantity == "steps a minute"].set_index(["scheme", "setting"])
     usual, swept = (
         speeds.loc[("ski-rental", f"12 injections, 256 GPUs, {inputs}")]
@@ -217,7 +210,7 @@ def greyhound() -> Iterator[tuple[str, str]]:
 
 def rejoining() -> Iterator[tuple[str, str]]:
     """Yield SPARe's ratio without and with groups that rejoin, and that of checkpoints alone."""
-    table = _table("failure-rates").set_index(["rules", "distribution", "groups", "mtbf_s"])
+    table = read("failure-rates").set_index(["rules", "distribution", "groups", "mtbf_s"])
     mine = table.loc[("spare-sound", "weibull", 200)].set_index("strategy", append=True)
     ratios = mine.time_to_train_ratio
     for name, rate_s in (("5min", 300.0), ("2h", 7200.0), ("3h", 10_800.0), ("1d", 86_400.0)):
@@ -231,10 +224,13 @@ def head_to_head() -> Iterator[tuple[str, str]]:
     yield "ratios", _ratios_table()
     yield "maps", _maps_table()
     yield "links", _links_table()
-    steps = _table("head-to-head-settings").step_s, _table("head-to-head-interleaved").step_s
+    steps = (
+        read("head-to-head-settings").step_s,
+        read("head-to-head-interleaved").step_s,
+    )
     yield "step", f"{steps[0].iloc[0]:.1f} s"
     yield "interleaved-step", f"{steps[1].iloc[0]:.1f} s"
-    layers = _table("head-to-head-layers").dropna(subset="ratio").sort_values("x")
+    layers = read("head-to-head-layers").dropna(subset="ratio").sort_values("x")
     of_layers = [f"{row.ratio:.3f} with {row.x:.0f}" for row in layers.itertuples()]
     yield "oobleck-layers", ", ".join(of_layers)
 
@@ -254,7 +250,7 @@ def _ratios_table() -> str:
         "interleaved, standbys": ("interleaved", 4, 1),
     }
     best = {
-        name: _table(f"head-to-head-{name}").groupby(["scheme", "x", "y"]).ratio.min()
+        name: read(f"head-to-head-{name}").groupby(["scheme", "x", "y"]).ratio.min()
         for name in ("settings", "stalls", "interleaved")
     }
     order = best["settings"].loc[:, 1, 1].sort_values().index
@@ -271,7 +267,7 @@ def _ratios_table() -> str:
 
 def _links_table() -> str:
     """Return the time per token with GPUs or a kind of link at half the speed."""
-    rows = _table("head-to-head-links")
+    rows = read("head-to-head-links")
     names = (
         "nothing",
         "GPUs",
@@ -297,7 +293,7 @@ def _links_table() -> str:
 
 def _maps_table() -> str:
     """Return the schemes with 5 % of a map's cells and more, and how sure they are."""
-    cells = _table("head-to-head-maps")
+    cells = read("head-to-head-maps")
     columns = max(MAPS_OF.values(), key=len)
     lines = [f"| job | {' | '.join(columns)} |", f"|{' --- |' * (1 + len(columns))}"]
     for job, title in JOBS.items():
@@ -330,7 +326,7 @@ def recoveries() -> Iterator[tuple[str, str]]:
     yield "range", f"{min(took_s.values()):.0f} to {max(took_s.values()):.0f} s"
     for scheme in ("spare", "mecefo", "oobleck"):
         yield scheme, f"{took_s[scheme, 'a GPU fails']:.0f} s"
-    rows = _table("recovery-rows")
+    rows = read("recovery-rows")
     rows = rows[rows.quantity == "recovery"]
     predicted = rows[rows.kind == "prediction"]
     yield "met", f"{(predicted.verdict == 'inside').sum()} of {len(predicted)}"
@@ -349,6 +345,10 @@ _GROUPS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
     "rejoining": rejoining,
     "head-to-head": head_to_head,
     "recovery": recoveries,
+    "mecefo": study_numbers.mecefo,
+    "ntp": study_numbers.ntp,
+    "operators": study_numbers.operators,
+    "collectives": study_numbers.collectives,
     "reproductions": lambda: iter([("table", reproductions.table())]),
 }
 

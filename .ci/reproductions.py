@@ -16,7 +16,6 @@ class Row(NamedTuple):
     paper: str
     what: str
     target: str
-    is_slow: bool
     test: str
 
 
@@ -30,7 +29,7 @@ def rows() -> Iterator[Row]:
                 if isinstance(mark, ast.Call):
                     stated = [ast.literal_eval(argument) for argument in mark.args]
                     place = f"{path.relative_to(ROOT)}::{node.name}"
-                    yield Row(*stated, "pytest.mark.slow" in marks, place)
+                    yield Row(*stated, place)
 
 
 def _name(decorator: ast.expr) -> str:
@@ -38,11 +37,14 @@ def _name(decorator: ast.expr) -> str:
 
 
 def table() -> str:
-    """Return the table of all marked tests."""
-    lines = ["| paper | what | make | runtime | test |", "| --- | --- | --- | --- | --- |"]
-    lines += [
-        f"| {row.paper} | {row.what} | `make {row.target}` | {'slow' if row.is_slow else 'fast'} "
-        f"| `{row.test}` |"
-        for row in rows()
-    ]
+    """Return what marked tests reproduce: a row per paper and target."""
+    lines = ["| paper | results | make | tests |", "| --- | --- | --- | --- |"]
+    of_target: dict[tuple[str, str], list[Row]] = {}
+    for row in rows():
+        of_target.setdefault((row.paper, row.target), []).append(row)
+    for (paper, target), mine in of_target.items():
+        # A file's name, as its folder is that of the study.
+        files = dict.fromkeys(f"`{Path(row.test.partition('::')[0]).name}`" for row in mine)
+        results = "; ".join(row.what for row in mine)
+        lines.append(f"| {paper} | {results} | `make {target}` | {', '.join(files)} |")
     return "\n".join(lines)

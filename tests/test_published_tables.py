@@ -201,7 +201,7 @@ TABLES = {
     ),
     **{
         f"{name}-rows": Table(name, ["quantity", "scheme", "setting"], rows_of(name))
-        for name in ("greyhound", "recovery", "reft")
+        for name in ("greyhound", "mecefo", "ntp", "operators", "recovery", "reft")
     },
     "spare-headline": Table(
         "spare", ["groups", "scheme"], lambda stage: spare.headline_of(headline_runs(stage))

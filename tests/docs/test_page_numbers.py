@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
 
-from tests.docs.pages import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT, blocks
 
 sys.path.insert(0, str(ROOT / ".ci"))
 import page_numbers
@@ -55,3 +56,9 @@ def test_no_comment_cuts_a_paragraph(page: Path) -> None:
     lines = ["", *page.read_text(encoding="utf-8").splitlines()]
     pairs = pairwise(lines)
     assert [line for before, line in pairs if before and line.lstrip().startswith("<!--")] == []
+
+
+def test_the_job_to_copy_has_the_efficiency_of_the_shipped_one() -> None:
+    (job,) = blocks("planning.md", "toml")[:1]
+    shipped = load_scenario("llama3-70b-hgx").model.compute_efficiency
+    assert f"compute_efficiency = {shipped:g} " in job
