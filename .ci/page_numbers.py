@@ -63,7 +63,7 @@ def step_times() -> Iterator[tuple[str, str]]:
         row = cases.loc[f"A4 8192 {system}"]
         collided = (row.step_s + row.data_parallel_s) / row.published - 1.0
         yield f"{system}-exchange", f"{row.data_parallel_s:.2f} s"
-        yield f"{system}-collided", f"{100 * row.error:.1f} into {100 * collided:.1f} %"
+        yield f"{system}-collided", f"{100 * row.error:.1f} to {100 * collided:.1f} %"
 
 
 def _errors_table() -> str:
@@ -223,7 +223,7 @@ def head_to_head() -> Iterator[tuple[str, str]]:
     """Yield ratios of all schemes in all settings, and shares of the maps."""
     yield "ratios", _ratios_table()
     yield "maps", _maps_table()
-    yield "links", _links_table()
+    yield from _half_speeds()
     steps = (
         read("head-to-head-settings").step_s,
         read("head-to-head-interleaved").step_s,
@@ -265,30 +265,15 @@ def _ratios_table() -> str:
     return "\n".join(lines)
 
 
-def _links_table() -> str:
-    """Return the time per token with GPUs or a kind of link at half the speed."""
+def _half_speeds() -> Iterator[tuple[str, str]]:
+    """Yield the time per token with GPUs or a kind of link at half the speed, over that without."""
     rows = read("head-to-head-links")
-    names = (
-        "nothing",
-        "GPUs",
-        "NVLink",
-        "adapters, and the fabric with them",
-        "uplinks of leaf switches",
-        "storage",
-    )
-    rows["time"] = rows.ratio * rows.step_s
-    best = rows.set_index(["x", "y", "scheme"]).time
-    lines = [
-        "| half the speed | sound step | queue: time per token over that of the unedited cluster "
-        "| standbys |",
-        "| --- | ---: | ---: | ---: |",
-    ]
-    for x, name in enumerate(names):
-        shares = [(best.loc[x, y] / best.loc[0, y]).dropna() for y in (0, 1)]
-        cells = [f"{one.min():.3f} to {one.max():.3f}" if x else "1" for one in shares]
-        step_s = rows[rows.x == x].step_s.iloc[0]
-        lines.append(f"| {name} | {step_s:.1f} s | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    times = (rows.ratio * rows.step_s).groupby([rows.x, rows.y, rows.scheme]).min()
+    shares = times / times.loc[0].reindex(times.index.droplevel("x")).to_numpy()
+    for x, name in ((1, "gpus"), (2, "nvlink")):
+        ends = dict.fromkeys(f"{end:.2f}" for end in (shares.loc[x].min(), shares.loc[x].max()))
+        yield f"slow-{name}", " to ".join(ends)
+    yield "slow-rest", f"{shares.loc[3:].max():.2f}"
 
 
 def _maps_table() -> str:

@@ -73,15 +73,12 @@ def test_modelling_a_cluster(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (spec,) = blocks(name, "toml")
     Path("our-cluster.toml").write_text(spec, encoding="utf-8")
-    assert simulated(lines_of(name)) == 10
+    assert simulated(lines_of(name)) == 9
     printed = capsys.readouterr()
     assert "128 GPUs" in printed.out
     assert "oversubscribed 2:1" in printed.out
     assert "the file matches its spec" in printed.out
     assert Path("our-cluster.png").read_bytes().startswith(b"\x89PNG")
-    (code,) = blocks(name, "python")
-    exec(code, {})
-    assert capsys.readouterr().out.startswith("0 {0: 0.75, ")
 
 
 def test_the_error_of_a_cluster_is_the_one_that_comes() -> None:
