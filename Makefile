@@ -25,7 +25,7 @@ help: ## list these targets
 	@echo "  Arguments are passed on with ARGS, as in: make reproduce ARGS=--help"
 	@echo "  A sweep has a GRID and a FILE, as in: make sweep GRID=spare-full FILE=results/spare-full.sqlite"
 
-setup: ## make .venv ready (compiles SimGrid the first time: 5 to 9 minutes)
+setup: ## make .venv ready (compiles SimGrid the first time: 6 to 11 minutes)
 	@bash .ci/setup --runtime
 
 # Install the program's dependencies, and with ready-to-develop the developers' tools. Print nothing if

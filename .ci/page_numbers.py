@@ -57,7 +57,8 @@ def step_times() -> Iterator[tuple[str, str]]:
     yield "long-rates", f"{rate.simulated:.0f} and {rate.high:.0f} TFLOP/s"
     yield "long-steps", f"{step.simulated:.1f} and {step.low:.1f} s"
     yield "long-context", f"{100 * step.context_s / step.step_s:.1f} %"
-    yield "errors", _errors_table()
+    errors = read("step-time-errors").set_index("worst_case").worst
+    yield "worst", f"{errors.idxmax()}, {errors.max():.0f} % off"
     cases = table.drop_duplicates("case").set_index("case")
     for system in ("Megatron-LM", "MegaScale"):
         row = cases.loc[f"A4 8192 {system}"]
@@ -66,39 +67,14 @@ def step_times() -> Iterator[tuple[str, str]]:
         yield f"{system}-collided", f"{100 * row.error:.1f} to {100 * collided:.1f} %"
 
 
-def _errors_table() -> str:
-    lines = [
-        "| table | rows | mean | goal | worst | goal | worst row | mean at a constant rate |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |",
-    ]
-    for row in read("step-time-errors").itertuples():
-        goals = ["" if pd.isna(goal) else f"{goal:.1f}" for goal in (row.mean_goal, row.worst_goal)]
-        lines.append(
-            f"| {row.section} | {row.rows} | {row.mean:.1f} | {goals[0]} | {row.worst:.1f} "
-            f"| {goals[1]} | {row.worst_case} | {row.constant:.1f} |"
-        )
-    return "\n".join(lines)
-
-
 def crossings() -> Iterator[tuple[str, str]]:
-    """Yield at which rate checkpoints alone begin to train sooner."""
+    """Yield at which rate checkpoints alone begin to train sooner than SPARe, by groups."""
     table = read("failure-rates-crossings")
     known = table[(table.seldom == "checkpoint") & (table.rules == "spare-sound")]
-    known = known.set_index(["distribution", "groups", "often"])
-    lines = [
-        "| failures | N | over SPARe | closed forms | over replication | closed forms |",
-        "| --- | ---: | --- | --- | --- | --- |",
-    ]
-    for distribution in ("weibull", "exponential"):
-        for groups in (200, 600, 1000):
-            cells = []
-            for often in ("spare", "replication"):
-                row = known.loc[(distribution, groups, often)]
-                span = f"{_minutes(row.low_s)} to {_minutes(row.high_s)}"
-                cells += [f"{_minutes(row.mtbf_s)} ({span})", _minutes(row.closed_form_s)]
-            name = distribution.title() if distribution == "weibull" else distribution
-            lines.append(f"| {name} | {groups} | {' | '.join(cells)} |")
-    yield "table", "\n".join(lines)
+    known = known[known.often == "spare"].sort_values("groups")
+    for distribution, mine in known.groupby("distribution"):
+        *first, last = map(_minutes, mine.mtbf_s)
+        yield str(distribution), f"{', '.join(first)} and {last}"
 
 
 def spare() -> Iterator[tuple[str, str]]:
@@ -155,25 +131,16 @@ def _headline_table(headline: pd.DataFrame) -> str:
 
 
 def reft() -> Iterator[tuple[str, str]]:
-    """Yield ratios by protection and by the placement of peers."""
+    """Yield ratios by protection, and a table of them by the placement of peers."""
     rows = read("reft-rows")
-    setting = rows.setting.str.extract(r"^(?P<protection>[\w-]+), restart (?P<minutes>\d+) min, r=")
-    ratios = rows.assign(**setting)[rows.quantity == "time_to_train_ratio"].dropna(subset="minutes")
-    ratios = ratios.set_index(["minutes", "scheme", "protection"]).simulated
-    names = {
-        "storage": "storage", "async-storage": "storage, in the background", "reft": "REFT",
-        "gemini": "GEMINI", "just-in-time": "just-in-time",
-    }  # fmt: skip
-    lines = [
-        f"| restarts of, scheme | {' | '.join(names.values())} |",
-        f"| --- |{' ---: |' * len(names)}",
-    ]
-    for minutes in ("60", "5"):
-        for scheme in ("spare", "replication", "checkpoint"):
-            cells = [f"{ratios[minutes, scheme, name]:#.3g}".rstrip(".") for name in names]
-            lines.append(f"| {minutes} min, {title_of(scheme)} | {' | '.join(cells)} |")
-    yield "protections", "\n".join(lines)
-    yield "spare", f"{ratios['60', 'spare', 'storage']:.2f} to {ratios['60', 'spare', 'reft']:.2f}"
+    ratios = rows[rows.quantity == "time_to_train_ratio"].set_index(["scheme", "setting"])
+    for scheme in ("spare", "checkpoint"):
+        on = [
+            next(iter(mine.filter(regex=rf"^{name}, restart 60 min, r=")))
+            for name in ("storage", "reft")
+            for mine in (ratios.simulated.loc[scheme],)
+        ]
+        yield scheme, "{:#.3g} to {:#.3g}".format(*on)
     yield "placements", _placements_table(rows)
 
 

@@ -51,26 +51,12 @@ def ntp() -> Iterator[tuple[str, str]]:
     """Yield goodput through 15 days of failures, and the spares that these need."""
     rows = read("ntp-rows").set_index(["quantity", "scheme", "setting"]).simulated.sort_index()
     through = "15 days in the training loop, repair 3 or 5 days"
-    lines = [
-        "| scheme | goodput | degraded steps, of the time trained | goodput, state in memory |",
-        "| --- | ---: | ---: | ---: |",
-    ]
-    for title, scheme, more in (
-        ("everything replaced at once", "checkpoint", ""),
-        ("DP-DROP", "dp-drop", ""),
-        ("DP-DROP, packed within pods of 16 replicas", "dp-drop", ", pods of 16"),
-        ("DP-DROP, not packed", "dp-drop", ", not packed"),
-        ("NTP", "ntp", ""),
-        ("NTP-PW", "ntp-pw", ""),
-        ("NTP-PW, resharding at its bound", "ntp-pw", ", resharding at bound"),
-    ):
-        shares = [
-            rows.get((quantity, scheme, f"{through}{more}{memory}"))
-            for quantity, memory in (("goodput", ""), ("degraded", ""), ("goodput", ", in memory"))
-        ]
-        cells = ("" if one is None else f"{100 * one:.1f} %" for one in shares)
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    yield "goodput", "\n".join(lines)
+    shares = (100 * rows["goodput", scheme, through] for scheme in ("dp-drop", "ntp", "ntp-pw"))
+    yield "goodput", "{:.1f}, {:.1f} and {:.1f} %".format(*shares)
+    replaced = 100 * rows["goodput", "checkpoint", through]
+    yield "replaced", f"{replaced:.1f} %"
+    loose = 100 * rows["goodput", "dp-drop", f"{through}, not packed"]
+    yield "not-packed", f"{loose:.1f} %"
     batches = rows["batches_per_day", "ntp"]
     a_day = {
         gpus: batches[f"15 days in the training loop, TP{gpus} PP{stages}"]
