@@ -14,7 +14,7 @@ from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.platforms.spec_file import parse_spec
 
-from tests.docs.pages import ROOT, blocks, page, simulated
+from tests.docs.pages import blocks, page, simulated
 from tests.experiments.runs.in_process import Invented, some_record
 
 pytestmark = pytest.mark.system
