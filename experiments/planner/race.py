@@ -192,6 +192,10 @@ class Race:
         least = min(len(lives.endings) for lives in more)
         for entrant, lives in zip(self._entrants, more, strict=True):
             entrant.lives = entrant.lives.followed_by(lives.first(least))
+        for one in [each for each in self._entrants if each.why_refused()]:
+            if len(self._entrants) > 1:
+                self._entrants.remove(one)
+                self._refuse(one)
 
     def _leave_out(self, candidates: Iterable[Candidate]) -> None:
         for one in candidates:
@@ -201,10 +205,14 @@ class Race:
         """Take candidates into the race, but for those that are something else than their name."""
         for choice, of_choice in zip(choices, lives, strict=True):
             entrant = _Entrant(choice, of_choice)
-            if reason := entrant.why_refused():
-                self._left_out.append(LeftOut(choice.scheme, choice.protection, reason))
+            if entrant.why_refused():
+                self._refuse(entrant)
             else:
                 self._entrants.append(entrant)
+
+    def _refuse(self, entrant: _Entrant) -> None:
+        choice, reason = entrant.choice, entrant.why_refused() or ""
+        self._left_out.append(LeftOut(choice.scheme, choice.protection, reason))
 
     def _is_behind(self, choice: Choice) -> bool:
         """Return whether a scheme is slower without failures than the first one with failures.

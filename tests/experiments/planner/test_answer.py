@@ -63,10 +63,15 @@ def table_lines(answer: Answer, width: int) -> list[str]:
 Times = Callable[[str, int, int], float]
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, time_of: Times, **more: Any) -> list[tuple[str, int]]:
+def stand_in(
+    monkeypatch: pytest.MonkeyPatch,
+    time_of: Times,
+    refused: Callable[[str, int], float] = lambda *_: 0.0,
+) -> list[tuple[str, int]]:
     """Let schemes take `time_of(scheme, world, life)` times as long as undisturbed steps.
 
-    Returns a list that gets a scheme and a world for each simulation.
+    Of 10 recoveries in a life `refused(scheme, world)` do not fit. Returns a list that gets a
+    scheme and a world for each simulation.
     """
     simulated: list[tuple[str, int]] = []
 
@@ -88,11 +93,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, time_of: Times, **more: Any) -> li
             is_late = time_s > limit_s
             time_s[is_late] = np.inf
             simulated.extend((choice.scheme, world) for world in worlds)
-            refused = more.get("refused", {}).get(choice.scheme, 0.0)
+            of_world = np.array([refused(choice.scheme, world) for world in worlds])
             found.append(
                 Lives(
                     time_s,
-                    np.full(time_s.shape, refused),
+                    np.repeat(of_world[:, None], LIVES, axis=1),
                     np.full(time_s.shape, 10.0),
                     1.0 / np.array(ratios),
                     tuple("no replica is left" if late.any() else "" for late in is_late),
@@ -261,11 +266,23 @@ def test_a_scheme_whose_recoveries_are_refused_is_left_out(
 ) -> None:
     """Half of them is the limit: what wins then is something else under its name."""
     refused = {"spare": 5.0, "checkpoint": 0.0, "replication": 6.0}
-    stand_in(monkeypatch, lambda *_: 3.5, refused=refused)
+    stand_in(monkeypatch, lambda *_: 3.5, lambda name, _: refused[name])
     answer = answer_plan(small(), [*refused], STORAGE, Effort(4), at_values=True)
     assert {row.choice.scheme for row in answer.rows} == {"spare", "checkpoint"}
     left_out = next(each for each in answer.left_out if each.scheme == "replication")
     assert "do not fit into GPU memory: 48 were refused in 80 failures" in left_out.reason
+
+
+def test_recoveries_that_are_refused_in_later_worlds_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(
+        monkeypatch,
+        lambda _, world, life: 3.5 + luck(world, life),
+        lambda name, world: 9.0 if name == "spare" and world >= FIRST_WORLDS else 0.0,
+    )
+    answer = answer_plan(small(), ["spare", "checkpoint"], STORAGE, Effort(16), at_values=True)
+    assert [row.choice.scheme for row in answer.rows] == ["checkpoint"]
+    left_out = next(each for each in answer.left_out if each.scheme == "spare")
+    assert "do not fit into GPU memory" in left_out.reason
 
 
 def test_a_goodput_above_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
