@@ -41,6 +41,11 @@ RATES_S = {"calm": 6 * 3600.0, "today": GPU_SECONDS_PER_FAILURE / GPUS, "storm":
 
 LISTS = ("settings", "stalls", "interleaved", "layers", "links")
 
+# 78 % of the interruptions of Llama 3 were of hardware (Grattafiori et al. 2024); repair times as
+# in Arfeen et al. 2025 (NTP, arXiv 2504.06095): 3 to 5 days for hardware, 3 h for software.
+_HARDWARE_SHARE = 0.78
+_REPAIR_S = 4 * 86_400.0
+
 _JOB_OF_ALL: Settings = {
     # The memory of a GPU decides.
     "model.stages_that_fit": None,
@@ -48,10 +53,20 @@ _JOB_OF_ALL: Settings = {
     # Faster than the default, in all cells.
     "strategy.replica-drop.broken_step": "kept",
 }
-# 78 % of the interruptions of Llama 3 were of hardware (Grattafiori et al. 2024); repair times as
-# in Arfeen et al. 2025 (NTP, arXiv 2504.06095): 3 to 5 days for hardware, 3 h for software.
-_HARDWARE_SHARE = 0.78
-_REPAIR_S = 4 * 86_400.0
+_JOB_OF_MAPS: Mapping[str, Settings] = {
+    JOB: _JOB_OF_ALL,
+    # Its scenario has failures of all kinds. The axes of maps are of memoryless failures of GPUs.
+    "llama3-405b-16k": {
+        **_JOB_OF_ALL,
+        "failures.model": "independent",
+        "failures.distribution": "exponential",
+        "failures.component": "gpu",
+        "failures.hardware_share": _HARDWARE_SHARE,
+        "failures.clock": "renewal",
+        "rejoin.when": "at-checkpoint",
+        "rejoin.repair_s": _REPAIR_S,
+    },
+}
 _GPUS_PER_DOMAIN, _HOSTS_PER_DOMAIN = 32, 4
 _ENOUGH = 0.95
 
@@ -194,7 +209,7 @@ def map_cells(job: str, name: str) -> list[Cell]:
             job,
             x,
             y,
-            {**_JOB_OF_ALL, **known.settings(x, y)},
+            {**_JOB_OF_MAPS[job], **known.settings(x, y)},
             gpus=int(x) if known.is_by_size else None,
         )
         for y in known.ys
