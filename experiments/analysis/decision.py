@@ -112,29 +112,28 @@ def _bands(runs: Floats, simulated_share: float, has_inputs: bool) -> Bands:
     Notes
     -----
     Law of total variance of the logarithm of the time T: var T = var E[T | inputs] + E var[T |
-    inputs]. A mean over S seeds keeps 1 / S of the luck, so its spread over samples is shrunk
-    accordingly. A run that simulates a share of the job has fewer failures, so its luck is larger
-    than the job's by 1 / sqrt(share). The job's time is a sum of such runs, so its luck is around
+    inputs]. A mean over S seeds keeps 1 / S of the luck. A run that simulates a share of the job
+    has fewer failures, so its luck is larger than the job's by 1 / sqrt(share). So both the means
+    over seeds and the rests are shrunk to the variance that whole jobs would have; runs of the
+    whole job stay as they are. A whole job's time is a sum of such runs, so its luck is around
     their mean, not around that of their logarithms. With one seed, all of the spread counts as that
     of the inputs. Logarithms keep bands positive, and no end is beyond the simulated runs.
     """
-    seeds, logs = runs.shape[1], np.log(runs)
-    expected, rests = np.log(runs.mean(axis=1, keepdims=True)), np.zeros((1, 1))
-    share = float(has_inputs)
-    if not has_inputs:
-        rests = (logs - logs.mean()) * sqrt(simulated_share)
-        expected = np.full((1, 1), np.log(runs.mean()))
-    elif seeds > 1:
-        whole, within = float(expected.var()), float(logs.var(axis=1, ddof=1).mean())
-        between = max(0.0, whole - within / seeds)
-        shrinking = sqrt(between / whole) if whole > 0 else 0.0
-        within *= simulated_share
-        share = between / (between + within) if between + within > 0 else 1.0
-        luck = logs - logs.mean(axis=1, keepdims=True)
-        rests = luck * sqrt(simulated_share * seeds / (seeds - 1))
-        expected = expected.mean() + shrinking * (expected - expected.mean())
-    low, high = np.clip(np.exp(np.quantile(expected + rests, BAND)), runs.min(), runs.max())
-    return Bands(float(runs.mean()), float(low), float(high), share)
+    # Without inputs all samples are luck.
+    seen = runs if has_inputs else runs.reshape(1, -1)
+    logs, share = np.log(seen), simulated_share
+    means = logs.mean(axis=1, keepdims=True)
+    whole = float(means.var())
+    within = float(logs.var(axis=1, ddof=1).mean()) if seen.shape[1] > 1 else 0.0
+    of_mean = within / seen.shape[1]
+    between = max(0.0, whole - of_mean)
+    shrinking = sqrt(min(1.0, (between + share * of_mean) / whole)) if whole else 0.0
+    total = between + share * within
+    levels = share * means + (1.0 - share) * np.log(seen.mean(axis=1, keepdims=True))
+    jobs = levels.mean() + shrinking * (levels - levels.mean()) + sqrt(share) * (logs - means)
+    low, high = np.clip(np.exp(np.quantile(jobs, BAND)), runs.min(), runs.max())
+    input_share = between / total if total else float(has_inputs)
+    return Bands(float(runs.mean()), float(low), float(high), input_share)
 
 
 def is_tied(row: Floats, first: Floats) -> bool:

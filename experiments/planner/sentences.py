@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
 from faultline.experiments.analysis.decision import INDIFFERENCE
+from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.input_scales import scales_of
 from faultline.experiments.analysis.quantities import counted, duration_text, number_text
 from faultline.experiments.analysis.sensitivity import Swing, swings
@@ -173,8 +174,15 @@ def _measure(answer: Answer, found: Sequence[Swing]) -> str:
         return "All inputs have the values of the scenario: what is unknown of them is left out."
     if not found or answer.costs is None:
         return ""
-    scales = scales_of(answer.costs.design)
-    most = found[0]
+    # An emulator of few worlds may find a turn where none of them has one.
+    if answer.rows[0].judgement.loss_if_wrong is None:
+        return "Nothing is worth measuring first: no input changes the advice."
+    return _measure_most(answer, answer.costs, found)
+
+
+def _measure_most(answer: Answer, costs: SimulatedCosts, found: Sequence[Swing]) -> str:
+    """Return the input with the largest effect, and where the advice turns."""
+    most, scales = found[0], scales_of(costs.design)
     if most.size_s < _SMALL_SWING * answer.rows[0].judgement.bands.mean:
         return (
             f"Nothing is worth measuring first: no input moves the lead by {_ZONE} of the time "
@@ -184,7 +192,7 @@ def _measure(answer: Answer, found: Sequence[Swing]) -> str:
         f"Measure first: {scales[most.name].label} ({scales[most.name].range_text()}); it moves "
         f"the lead by {duration_text(most.size_s)}"
     )
-    names = answer.costs.candidates
+    names = costs.candidates
     turning = next((one for one in found if one.turns()), None)
     if turning is most:
         return f"{text}: {most.turns_text(names, scales[most.name])}."

@@ -124,6 +124,15 @@ def test_without_inputs_the_band_is_luck_alone() -> None:
         assert (band.low, band.high) == pytest.approx((100 / reach, 100 * reach), rel=3e-3)
 
 
+def test_runs_of_the_whole_job_are_their_own_band() -> None:
+    """One run of six waits for a repair: the mean is beyond most runs, and no end of the band."""
+    random = np.random.default_rng(3)
+    runs = np.where(random.random((64, 2)) < 1 / 6, 150.0, 107.0 + random.random((64, 2)))
+    costs = SimulatedCosts(("a",), normal_design(1, samples=64), runs[None])
+    band = judge(costs)[0].bands
+    assert (band.low, band.high) == pytest.approx(tuple(np.quantile(runs, (0.1, 0.9))))
+
+
 def test_rare_bad_luck_of_short_runs_averages_out() -> None:
     """One short run of 16 takes ten times as long: the whole job has that mean, and little luck."""
     runs = np.where(np.arange(128) % 16, 100.0, 1000.0).reshape(1, 64, 2)

@@ -147,9 +147,8 @@ def test_the_same_seed_gives_the_same_answer_and_stages_use_the_same_worlds() ->
 
 def test_a_restart_that_takes_longer_costs_time_and_is_what_to_measure() -> None:
     prior = Prior(kind="uniform", low=100.0, high=9000.0, source="a test")
-    answer = answer_plan(
-        situation_with(("times.restart_s", prior)), ["spare", "checkpoint"], STORAGE, Effort(32)
-    )
+    situation = situation_with(("times.restart_s", prior), "failures.mtbf_s=2000")
+    answer = answer_plan(situation, ["spare", "checkpoint"], STORAGE, Effort(32))
     assert answer.costs is not None
     place = answer.costs.design.names.index("times.restart_s")
     restart_s = answer.costs.design.values[:, place]
@@ -161,7 +160,25 @@ def test_a_restart_that_takes_longer_costs_time_and_is_what_to_measure() -> None
     own = {one.name.partition(" of ")[2] for one in swings if " of " in one.name}
     assert own <= schemes
     sentences = answer_sentences(answer, swings)
-    assert any(text.startswith("Measure first: restart duration (") for text in sentences)
+    (text,) = (text for text in sentences if text.startswith("Measure first: "))
+    assert "restart duration (" in text
+    assert text.endswith(" checkpoint only, above SPARe + checkpoint.")
+
+
+def test_no_input_is_worth_measuring_if_the_advice_is_right_in_each_world(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rival is far behind in each world, by much luck: an emulator finds effects in it."""
+
+    def time_of(name: str, world: int, life: int) -> float:
+        return 3.0 if name == "spare" else 3.2 + abs(luck(world, life, 5.0))
+
+    stand_in(monkeypatch, time_of)
+    answer = answer_plan(situation_with(), ["spare", "checkpoint"], STORAGE, Effort(16))
+    found = find_swings(answer)
+    assert found
+    sentences = answer_sentences(answer, found)
+    assert "Nothing is worth measuring first: no input changes the advice." in sentences
 
 
 def test_at_the_values_inputs_do_not_differ() -> None:
