@@ -14,10 +14,12 @@ _STUCK = 0.5
 
 
 def ending_of(record: Record, task: Point) -> str:
-    """Return in words why a run did not end."""
+    """Return in words why a run did not end, or why it or the rest of its job takes too long."""
     resolved = task.resolved
     assert resolved is not None
-    gave_up = record["time_s"] < (resolved.scenario.job.time_limit_s or 0.0) * (1.0 - 1e-9)
+    ended = record["completed_steps"] >= record["steps"]
+    limit_s = resolved.scenario.job.time_limit_s or 0.0
+    gave_up = not ended and record["time_s"] < limit_s * (1.0 - 1e-9)
     waiting = (record["restart_s"] + record["reconfigure_s"]) / max(record["time_s"], 1e-9)
     if waiting > _STUCK and _waits_for_repairs(resolved):
         repair = duration_text(breakage_of(resolved.scenario, resolved.failures).mean_repair_s)

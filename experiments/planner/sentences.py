@@ -145,11 +145,16 @@ def _may_lead(row: Row) -> bool:
 
 
 def endings_texts(answer: Answer) -> Iterator[str]:
-    """Yield a line for each scheme with worlds that do not end."""
+    """Yield a line for each reason why runs did not end, with the schemes and their worlds."""
+    by_reason: dict[str, list[str]] = {}
     for row in answer.rows:
         for reason, worlds in row.endings.most_common():
-            name = look_of(row.choice.scheme).label
-            yield f"{name}, {worlds} of {counted(row.worlds, 'world')}: {reason}"
+            text = (
+                f"{look_of(row.choice.scheme).label} ({worlds} of {counted(row.worlds, 'world')})"
+            )
+            by_reason.setdefault(reason, []).append(text)
+    for reason, texts in by_reason.items():
+        yield f"{reason}: {_listed(texts)}"
 
 
 def find_swings(answer: Answer) -> list[Swing]:

@@ -55,7 +55,7 @@ class Lives:
     goodput : ndarray of float
         Share of the time in useful training.
     endings : tuple of str
-        Why the worlds without an end have none, by world; empty for worlds in which all runs ended.
+        Why runs did not end within the limit, by world; empty for worlds in which all runs did.
     """
 
     time_s: Floats
@@ -165,6 +165,8 @@ def simulate_worlds(
         else:
             goes_on_s = (record["time_s"] - begun_s[at]) * (whole - begun) / (steps - begun)
             time_s[at], goodput[at] = begun_s[at] + goes_on_s, record["goodput"]
+            if time_s[at] > limit_s:
+                endings[row][place] = ending_of(record, task)
         if record is not None and is_whole:
             refused[at], events[at] = record["states_refused"], record["events"]
     return [
