@@ -42,16 +42,16 @@ def resize(source: ScenarioSource, size: Size, varied: Collection[str] = ()) -> 
         source.change({"times.restart_s": size.restart_s}, "--restart")
     sentences = []
     if size.mtbf_s is not None:
-        sentences += state_mtbf(source, size.mtbf_s, source.scenario())
+        sentences += _state_mtbf(source, size.mtbf_s, source.scenario())
     if size.gpus is None:
         return sentences
     stated = source.scenario()
-    gpus = resize_gpus(source, stated, size.gpus)
+    gpus = _resize_gpus(source, stated, size.gpus)
     own_gpus = stated.job.gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     is_stated = ("failures", "mtbf_s") in source.options or "failures.mtbf_s" in varied
     if gpus != own_gpus and not is_stated:
-        sentences.append(scale_mtbf(source, stated, own_gpus, gpus))
+        sentences.append(_scale_mtbf(source, stated, own_gpus, gpus))
     return sentences
 
 
@@ -72,26 +72,19 @@ def resized_grid(grid: Grid, size: Size) -> tuple[Grid, list[str]]:
     return replace(grid, fixed={**grid.fixed, **kept}), sentences
 
 
-def resize_gpus(source: ScenarioSource, stated: Scenario, gpus: int) -> int:
+def _resize_gpus(source: ScenarioSource, stated: Scenario, gpus: int) -> int:
     """Change the GPUs of a job that is `stated` now, and return their number in whole groups."""
     group_gpus, groups = stated.job.gpus_of_group, stated.job.groups
-    if stated.model.name == "stated":
-        if gpus < groups:
-            raise UserError(
-                f"--gpus {gpus}: cannot make {groups} groups; use {groups} GPUs or more, or set "
-                "job.groups"
-            )
-        source.change({"job.gpus": gpus}, "--gpus")
-        return gpus
-    if gpus < group_gpus:
-        raise UserError(
-            f"--gpus {gpus}: cannot make a group of {group_gpus:,}, which [model] requires"
-        )
-    source.change({"job.groups": gpus // group_gpus}, "--gpus")
-    return gpus // group_gpus * group_gpus
+    is_stated = stated.model.name == "stated"
+    least, what = (groups, f"{groups:,} groups") if is_stated else (group_gpus, "a group")
+    if gpus < least:
+        remedy = " or set job.groups" if is_stated else " or another [model]"
+        raise UserError(f"--gpus {gpus:,}: cannot make {what}; use {least:,} or more,{remedy}")
+    source.change({"job.gpus": gpus} if is_stated else {"job.groups": gpus // group_gpus}, "--gpus")
+    return gpus if is_stated else gpus // group_gpus * group_gpus
 
 
-def state_mtbf(source: ScenarioSource, mtbf_s: float, own: Scenario) -> list[str]:
+def _state_mtbf(source: ScenarioSource, mtbf_s: float, own: Scenario) -> list[str]:
     """Set the mean time between failures; return a sentence if rates of the job's own mix scale."""
     sentences = []
     if value_at(source.tables, ("failures", "model")) == "mix":
@@ -105,17 +98,13 @@ def state_mtbf(source: ScenarioSource, mtbf_s: float, own: Scenario) -> list[str
     return sentences
 
 
-def scale_mtbf(
-    source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool = False
-) -> str:
+def _scale_mtbf(source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int) -> str:
     """Set the mean time between failures at another number of GPUs; return a sentence about it."""
     failures = base.failures
     if failures.model == "trace":
         return "The failures of the trace do not change with the number of GPUs."
     if failures.model == "mix" and failures.rate == "model":
         return "The rates of the failure mix scale with the GPUs."
-    if is_stated:
-        return "The mean time between failures is used as stated."
     own_s = stated_mtbf_s(base)
     mtbf_s = own_s * own_gpus / gpus
     source.change({"failures.mtbf_s": mtbf_s})

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import NamedTuple
 
 from faultline.experiments.analysis.quantities import time_text
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
@@ -35,7 +33,7 @@ from faultline.experiments.job.step_times import (
     jitter_of_passes,
 )
 from faultline.experiments.job.workload import Workload, workload_of
-from faultline.experiments.planner.resizing import scale_mtbf, state_mtbf
+from faultline.experiments.planner.resizing import Size, resize
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.job.durations import Durations
 from faultline.simulator.job.job import Rejoin
@@ -144,15 +142,6 @@ class Situation:
         return table.redundancy if table.name == scheme else None
 
 
-class _Sized(NamedTuple):
-    """A job at the requested size."""
-
-    scenario: Scenario  # The job that is planned.
-    workload: Workload
-    durations: Durations
-    assumptions: list[str]
-
-
 def choices_of(
     situation: Situation,
     scheme: str,
@@ -210,19 +199,24 @@ def read_situation(
         If a value is invalid, or there are fewer GPUs than groups.
     """
     source = read_source(name, settings)
-    source.change({"times.restart_s": restart_s} if restart_s else {}, "--restart")
-    assumptions = state_mtbf(source, mtbf_s, _scenario(source)) if mtbf_s else []
-    mtbf_is_stated = ("failures", "mtbf_s") in source.options
+    assumptions = resize(source, Size(mtbf_s=mtbf_s, restart_s=restart_s))
     stated = _scenario(source)
-    own_gpus = stated.job.gpus
-    assert own_gpus is not None, "filled in when a scenario is read"
-    gpus = own_gpus if gpus is None else gpus
-    if gpus < 1:
-        raise UserError(f"--gpus {gpus}: must be at least 1")
-    at_size = _at_size if stated.model.name == "stated" else _with_groups
-    scenario, workload, durations, assumed = at_size(source, stated, own_gpus, gpus, mtbf_is_stated)
-    assumptions += assumed
-    left_over = gpus - scenario.job.gpus_of_group * scenario.job.groups
+    assumptions += resize(source, Size(gpus=gpus))
+    scenario = _scenario(source)
+    is_resized = scenario.job.all_gpus != stated.job.all_gpus
+    if is_resized:
+        assumptions.append(_unchanged_in_words(stated))
+    if scenario.model.name == "stated":
+        # Stated and measured times hold for the scenario's own GPUs.
+        workload = workload_of(stated)
+        durations = durations_of(stated, workload)
+        if is_resized:
+            prices = recovery_prices(scenario, durations.save_s)
+            durations = replace(durations, recovery=prices)
+    else:
+        workload = workload_of(scenario)
+        durations = durations_of(scenario, workload)
+    left_over = (gpus or scenario.job.gpus or 0) - scenario.job.all_gpus
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they do not fill a group.")
     assumptions += filter(None, [platform_size_text(scenario)])
@@ -230,61 +224,18 @@ def read_situation(
     return Situation(scenario, durations, workload, tuple(assumptions))
 
 
-def _at_size(
-    source: ScenarioSource,
-    stated: Scenario,
-    own_gpus: int,
-    gpus: int,
-    mtbf_is_stated: bool,
-) -> _Sized:
-    """Resize a job with stated times; these hold for the scenario's own GPUs."""
-    groups = stated.job.groups
-    if min(gpus, own_gpus) < groups:
-        raise UserError(
-            f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
-            f"or set job.groups to {min(gpus, own_gpus)} or fewer"
+def _unchanged_in_words(stated: Scenario) -> str:
+    """Return what stays of a job at another number of GPUs."""
+    if stated.model.name == "stated":
+        return (
+            "Compute, all-reduce, checkpoint and load take as long as on the "
+            f"{stated.job.all_gpus:,} GPUs of the scenario: model and storage bandwidth are "
+            "assumed to scale with the GPUs."
         )
-    workload = workload_of(stated)
-    durations = durations_of(stated, workload)
-    if gpus == own_gpus:
-        return _Sized(stated, workload, durations, [])
-    source.change({"job.gpus": gpus}, "--gpus")
-    assumptions = [
-        scale_mtbf(source, stated, own_gpus, gpus, mtbf_is_stated),
-        f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
-        "the scenario: model and storage bandwidth are assumed to scale with the GPUs.",
-    ]
-    scenario = _scenario(source)
-    durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
-    return _Sized(scenario, workload, durations, assumptions)
-
-
-def _with_groups(
-    source: ScenarioSource,
-    stated: Scenario,
-    own_gpus: int,
-    gpus: int,
-    mtbf_is_stated: bool,
-) -> _Sized:
-    """Resize a job that trains a named model: change the number of its groups."""
-    group_gpus = own_gpus // stated.job.groups
-    groups = gpus // group_gpus
-    if groups < 1:
-        raise UserError(
-            f"{gpus:,} GPUs cannot make a group of {group_gpus:,}, which [model] requires; use "
-            f"--gpus {group_gpus} or more"
-        )
-    assumptions = []
-    if groups != stated.job.groups:
-        source.change({"job.groups": groups}, "--gpus")
-        assumptions = [
-            scale_mtbf(source, stated, own_gpus, groups * group_gpus, mtbf_is_stated),
-            "Each group trains the scenario's number of micro-batches per step: the batch grows "
-            f"with the groups; the number of {'tokens' if stated.job.tokens else 'steps'} stays.",
-        ]
-    scenario = _scenario(source)
-    workload = workload_of(scenario)
-    return _Sized(scenario, workload, durations_of(scenario, workload), assumptions)
+    return (
+        "Each group trains the scenario's number of micro-batches per step: the batch grows with "
+        f"the groups; the number of {'tokens' if stated.job.tokens else 'steps'} stays."
+    )
 
 
 def _scenario(source: ScenarioSource) -> Scenario:

@@ -95,7 +95,7 @@ def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
     assert step is not None
     assert situation.workload.compute_s == pytest.approx(step.passes_s)
     assert "2 GPUs are left over: they do not fill a group." in situation.assumptions
-    with pytest.raises(UserError, match=r"30 GPUs cannot make a group of 32.*--gpus 32 or more"):
+    with pytest.raises(UserError, match=r"--gpus 30: cannot make a group; use 32 or more, or"):
         read_situation("llama3-70b-stress", model, gpus=30)
 
 
