@@ -234,8 +234,8 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
     if available is not None and needed > available:
         raise UserError(
             f'protection.name = "{table.name}": needs {needed / 1e9:,.0f} GB of host memory per '
-            f"node, a node has {available / 1e9:,.0f} GB; use more nodes per replica or larger "
-            "groups of peers, or set protection.host_memory_bytes if a node has more"
+            f"node, a node has {available / 1e9:,.0f} GB; use more nodes per replica, or set "
+            "protection.host_memory_bytes"
         )
 
 

@@ -22,7 +22,7 @@ from faultline.strategies.plugins.registry import all_protections, all_strategie
 MOST_SET_UPS = 2
 """Protections of a scheme, and of a moment of return, that are simulated."""
 
-_NEEDS_STANDBYS = "no machine stands by for it: set recovery.hardware=standby and recovery.standbys"
+_NEEDS_STANDBYS = "no machine stands by: set recovery.hardware=standby and recovery.standbys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def find_candidates(
             if situation.stated_redundancy(scheme) is not None:
                 raise
             refused.append(error)
-            left_out.append(LeftOut(scheme, protection, str(error)))
+            left_out.append(LeftOut(scheme, protection, _reason_of(error, protection)))
             continue
         found += of_pair
         for one in of_pair:
@@ -112,6 +112,13 @@ def find_candidates(
         raise refused[0]
     leading, behind = _leading(sorted(found, key=lambda one: one.order))
     return Candidates(tuple(leading), (*left_out, *not_chosen), behind)
+
+
+def _reason_of(error: Exception, protection: str) -> str:
+    """Return why a pair cannot be built, without the place: the pair is named beside it."""
+    if isinstance(error, StrategyError):
+        return f"{error.what}; {error.remedy}"
+    return str(error).removeprefix(f'protection.name = "{protection}": ')
 
 
 def _leading(found: Iterable[Candidate]) -> tuple[list[Candidate], int]:

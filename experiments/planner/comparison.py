@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import MISSING
 from faultline.experiments.config.model_numbers import tokens_of_step
 from faultline.experiments.planner.answer import Answer
 from faultline.experiments.planner.choice_texts import pair_name
 from faultline.experiments.planner.situation import DAY_S
-from rich.box import SIMPLE
+from faultline.experiments.report.tables import Mapped, TableColumn, on_screen, table_of, text
 from rich.console import Console
 
 
@@ -77,31 +77,32 @@ def summary_of(answer: Answer, price_per_gpu_hour: float | None) -> Summary:
 
 def print_comparison(console: Console, summaries: Sequence[Summary]) -> None:
     """Print a row per scenario, and which of them is the soonest and the cheapest."""
-    names = ["scenario", "GPUs", "scheme", "days", "80 % band", "M GPU-hours"]
-    has_costs = any(one.cost is not None for one in summaries)
-    names += ["M cost"] * has_costs
+    rows = [asdict(one) for one in summaries]
     columns = [
-        {"header": name, "justify": "left" if name in ("scenario", "scheme") else "right"}
-        for name in names
+        text("scenario", "scenario", "prose"),
+        TableColumn("GPUs", lambda row: f"{row['gpus']:,}"),
+        TableColumn("scheme", lambda row: row["scheme"] or "none finishes", "prose"),
+        TableColumn("days", lambda row: _least(row, "days", 1.0, 1)),
+        TableColumn("80 % band", _band),
+        TableColumn("M GPU-hours", lambda row: _least(row, "gpu_hours", 1e-6, 3)),
     ]
-    rows = [_row(one)[: len(names)] for one in summaries]
-    console.print(text_table(rows, columns, box=SIMPLE, pad_edge=False))
-    for text in comparison_texts(summaries):
-        console.print(text, style="bold", soft_wrap=True)
+    if any(one.cost is not None for one in summaries):
+        columns.append(TableColumn("M cost", lambda row: _least(row, "cost", 1e-6, 3)))
+    console.print(on_screen(table_of("comparison", "", columns, rows)))
+    for sentence in comparison_texts(summaries):
+        console.print(sentence, style="bold", soft_wrap=True)
 
 
-def _row(one: Summary) -> list[str]:
-    least = "≥ " if one.is_least else ""
-    band = "-" if one.band_days is None else "{:,.1f} to {:,.1f}".format(*one.band_days)
-    return [
-        one.scenario,
-        f"{one.gpus:,}",
-        one.scheme or "none finishes",
-        "-" if one.days is None else f"{least}{one.days:,.1f}",
-        band,
-        "-" if one.gpu_hours is None else f"{least}{one.gpu_hours / 1e6:,.3f}",
-        "-" if one.cost is None else f"{least}{one.cost / 1e6:,.3f}",
-    ]
+def _least(row: Mapped, key: str, factor: float, decimals: int) -> str:
+    """Return a number of a row, marked if it is a lower bound."""
+    if row[key] is None:
+        return MISSING
+    return f"{'≥ ' if row['is_least'] else ''}{factor * row[key]:,.{decimals}f}"
+
+
+def _band(row: Mapped) -> str:
+    band = row["band_days"]
+    return MISSING if band is None else "{:,.1f} to {:,.1f}".format(*band)
 
 
 def comparison_texts(summaries: Sequence[Summary]) -> list[str]:

@@ -49,9 +49,8 @@ def print_answer(
     explain: bool = False,
 ) -> None:
     """Print the job in a line, the table, and the sentences; with `explain`, all legends."""
-    width = min(console.width, WIDEST)
-    for part in answer_parts(answer, found, price_per_gpu_hour, explain=explain, width=width):
-        console.print(part, width=width)
+    for part in answer_parts(answer, found, price_per_gpu_hour, explain=explain):
+        console.print(part, width=min(console.width, WIDEST))
 
 
 def answer_parts(
@@ -60,9 +59,8 @@ def answer_parts(
     price_per_gpu_hour: float | None = None,
     *,
     explain: bool = False,
-    width: int = WIDEST,
 ) -> Iterator[RenderableType]:
-    """Yield what `print_answer` prints; lines on what is left out are `width` columns wide."""
+    """Yield what `print_answer` prints."""
     title, *job = job_texts(answer)
     yield Text(title, "bold")
     for line in (*(job if explain else ()), *remarks(answer)):
@@ -76,9 +74,8 @@ def answer_parts(
     for sentence in answer_sentences(answer, found):
         yield Text(sentence, "bold")
     if answer.is_last:
-        label = "left out: "
-        for line in left_out_texts(answer, None if explain else width - len(label)):
-            yield Text(f"{label}{line}")
+        for line in left_out_texts(answer, explain=explain):
+            yield Text(f"left out: {line}")
 
 
 def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Table:

@@ -31,7 +31,7 @@ _FIRST_LIMIT = 20.0
 _MOST_REFUSED = 0.5
 """A scheme is left out if a larger share of its recoveries does not fit into GPU memory."""
 
-NO_TIME = "no time was left to simulate it (--within)"
+NO_TIME = "no time was left (--within)"
 
 _SURE = 0.99
 

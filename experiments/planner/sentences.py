@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from textwrap import shorten
 
 from faultline.experiments.analysis.decision import INDIFFERENCE
 from faultline.experiments.analysis.design import SimulatedCosts
@@ -253,41 +251,30 @@ def _progress(answer: Answer) -> str:
     return f"Not decided after {counted(worlds, 'world')}{could}: {more} may separate them."
 
 
-def left_out_texts(answer: Answer, width: int | None = None) -> list[str]:
+_MOST_NAMES = 3
+
+
+def left_out_texts(answer: Answer, *, explain: bool = True) -> list[str]:
     """Return a line for each reason to leave choices out, with their names.
 
-    With a `width` in columns, a line names as many as fit, and gives the reason as far as it fits.
+    Without `explain` a line has a few names, and the number of the others.
     """
     by_reason: dict[str, list[str]] = {}
     for each in answer.left_out:
         by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
-    pairs = [(list(dict.fromkeys(names)), why) for why, names in by_reason.items()]
-    dropped = Counter(row.worlds for row in answer.rows if row.worlds < answer.worlds)
-    for worlds in sorted(dropped):
-        names = [look_of(row.choice.scheme).label for row in answer.rows if row.worlds == worlds]
-        pairs.append((names, f"behind after {counted(worlds, 'world')}, so no more of it"))
-    texts = [
-        f"{_listed(names)}: {why}" if width is None else _fitting(names, why, width)
-        for names, why in pairs
-    ]
+    for row in answer.rows:
+        if row.worlds < answer.worlds:
+            why = f"behind after {counted(row.worlds, 'world')}, so no more of it"
+            by_reason.setdefault(why, []).append(look_of(row.choice.scheme).label)
+    texts = []
+    for why, found in by_reason.items():
+        names = list(dict.fromkeys(found))
+        more = 0 if explain else len(names) - _MOST_NAMES
+        shown = [*names[:_MOST_NAMES], f"{more} more"] if more > 1 else names
+        texts.append(f"{_listed(shown)}: {why}")
     if answer.behind:
         texts.append(f"{answer.behind} other set-ups, which closed forms rank behind these")
     return texts
-
-
-_LEAST_OF_NAMES = 30
-"""Columns that names may take in any case."""
-
-
-def _fitting(names: Sequence[str], why: str, width: int) -> str:
-    """Return a line of names and a reason that is at most `width` columns wide."""
-    room = max(_LEAST_OF_NAMES, width - len(f": {why}"))
-    shown = _listed(names)
-    for number in range(len(names) - 1, 0, -1):
-        if len(shown) <= room:
-            break
-        shown = f"{', '.join(names[:number])} and {len(names) - number} more"
-    return shorten(f"{shown}: {why}", width, placeholder=" …")
 
 
 def remarks(answer: Answer) -> list[str]:

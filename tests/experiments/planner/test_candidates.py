@@ -73,7 +73,7 @@ def test_a_plan_has_each_scheme_that_the_scenario_suffices_for() -> None:
     assert {"checkpoint", "replica-drop"} <= chosen
     assert chosen | {each.scheme for each in found.left_out} == set(all_strategies())
     reasons = {each.scheme: each.reason for each in found.left_out}
-    assert reasons.pop("warm-standby").startswith("no machine stands by for it")
+    assert reasons.pop("warm-standby").startswith("no machine stands by: set")
     assert all("set model.pipeline" in reason for reason in reasons.values())
     standby = small("recovery.hardware=standby", "recovery.standbys=1")
     assert "warm-standby" in schemes_of(find_candidates(standby, None, STORAGE))
