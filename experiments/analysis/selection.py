@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from faultline.experiments.config.scenario import Scenario
 _CHOSEN_TABLES = ("strategy", "protection")
 _OTHER_KNOBS = ("checkpoint.interval_steps",)
 _FEW_SOURCES = 2
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 
 def axes_of(frame: pd.DataFrame) -> list[str]:
@@ -107,12 +109,25 @@ def caveats(frame: pd.DataFrame) -> list[str]:
 def machines_notes(frame: pd.DataFrame) -> list[str]:
     """Return where failed machines are replaced from, a sentence per source.
 
-    If there are more than a few sources, the runs' column has them.
+    Sources that differ in numbers alone are one, with the ranges of these numbers. If there are
+    more than a few, the runs' column has them.
     """
-    sources = frame["machines"].dropna().unique() if "machines" in frame else []
-    if len(sources) > _FEW_SOURCES:
+    texts = frame["machines"].dropna().unique() if "machines" in frame else []
+    alike: dict[str, list[list[str]]] = {}
+    for text in texts:
+        alike.setdefault(_NUMBER.sub("{}", text), []).append(_NUMBER.findall(text))
+    if len(alike) > _FEW_SOURCES:
         return ["Replacement machines differ between the settings: see the column machines."]
-    return [f"Machines: {source}." for source in sources]
+    return [
+        f"Machines: {source.format(*map(_range_text, zip(*numbers, strict=True)))}."
+        for source, numbers in alike.items()
+    ]
+
+
+def _range_text(numbers: Sequence[str]) -> str:
+    """Return the least and the largest of some written numbers."""
+    low, *_, high = sorted((*numbers, numbers[0]), key=lambda one: float(one.replace(",", "")))
+    return low if low == high else f"{low} to {high}"
 
 
 def gave_up_rows(frame: pd.DataFrame) -> pd.Series:

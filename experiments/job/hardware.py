@@ -115,7 +115,9 @@ def machines_text(scenario: Scenario, model: FailureModel) -> str:
         return "the same machines are used after a failure (recovery.hardware)"
     broken = breakage_of(scenario, model)
     source = _source_text(scenario, broken.mean_repair_s)
-    return f"{source}; {broken.under_repair:,.3g} under repair on average"
+    count = broken.under_repair
+    number = f"{count:,.0f}" if count >= 1000.0 else f"{count:.3g}"
+    return f"{source}; {number} under repair on average"
 
 
 def _source_text(scenario: Scenario, repair_s: float) -> str:

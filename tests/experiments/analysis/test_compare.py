@@ -19,6 +19,7 @@ from faultline.experiments.analysis.selection import (
     at_best,
     averaged_axes,
     caveats,
+    machines_notes,
     varied_axes,
     without_other_knobs,
 )
@@ -327,6 +328,15 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
         make_report(one, RATIO)
     with pytest.raises(UserError, match="one value only"):
         make_report(one, RATIO, SCHEME)
+
+
+def test_sources_of_machines_that_differ_in_numbers_are_one_note() -> None:
+    text = "{} free machines of 8 GPUs; {} under repair on average".format
+    frame = pd.DataFrame({"machines": [text("1,200", "36"), text("1,200", "4.5"), text(90, 6)]})
+    (note,) = machines_notes(frame)
+    assert (
+        note == "Machines: 90 to 1,200 free machines of 8 GPUs; 4.5 to 36 under repair on average."
+    )
 
 
 def test_json_has_what_the_table_of_the_sweep_has(swept: Path, cli: Cli) -> None:
