@@ -123,7 +123,7 @@ def test_a_wheel_has_every_file_and_nothing_generic(wheel: Path) -> None:
         ("platform generate hgx-h100 --set domains=2 -o p.xml", "p.xml: 16 GPUs"),
         ("list mixes", "llama3"),
         ("list studies", "spare"),
-        ("run spare-study --set job.steps=50 --timeline run.png", "spare, r = 8"),
+        ("run spare-study --set job.steps=50 -o run.png", "spare, r = 8"),
     ],
 )
 def test_an_installed_wheel_works_anywhere(

@@ -167,36 +167,30 @@ _COUNTED = {
 }
 
 
-def check_suffix(path: Path, *drawings: str) -> None:
-    """Raise a UserError if the suffix is not that of a trace, a table or a drawing."""
-    suffix = path.suffix.lower()
-    if suffix not in (TRACE, GOODPUT_LOG, *TABLES) and suffix.removeprefix(".") not in drawings:
-        drawn = f", or .{', .'.join(drawings)} (drawings)" if drawings else ""
-        raise UserError(
-            f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            f"chrome://tracing), .jsonl (a goodput event log), .csv or .parquet (tables){drawn}"
-        )
-
-
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
     """Write a run's events, in the order of its log, into a file; its suffix selects the format.
 
     ``.json`` is a trace, ``.jsonl`` a goodput event log; ``.csv`` and ``.parquet`` are tables,
     a row per event. Another suffix is a UserError.
     """
-    check_suffix(path)
-    if path.suffix.lower() == TRACE:
+    suffix = path.suffix.lower()
+    if suffix == TRACE:
         write_file(path, _trace_text(events, record))
-    elif path.suffix.lower() == GOODPUT_LOG:
+    elif suffix == GOODPUT_LOG:
         # Every run imports this module, and few need those that read logs.
         from faultline.experiments.analysis.job_lives import goodput_log_text
 
         groups, end_s = int(record["groups"]), float(record["time_s"])
         write_file(path, goodput_log_text(events, end_s, groups, str(record["scenario"])))
-    elif path.suffix.lower() == ".csv":
+    elif suffix == ".csv":
         write_file(path, _csv_text(events))
-    else:
+    elif suffix == ".parquet":
         write_file(path, _parquet(events))
+    else:
+        raise UserError(
+            f"{path}: name a file that ends in .json (a trace for Perfetto and chrome://tracing), "
+            ".jsonl (a goodput event log), .csv or .parquet (tables)"
+        )
 
 
 def _csv_text(events: Sequence[Event]) -> str:

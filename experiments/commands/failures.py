@@ -16,7 +16,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, duration_text
 from faultline.experiments.commands.declarations.shared import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.commands.output import explained, is_figure, print_json, waiting
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
     JobFailures,
@@ -63,6 +63,9 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
     """Return the named scenario; for a failure model by itself, a job of round numbers."""
     what, model = arguments.what, _model(arguments.what)
     if model is None:
+        if what not in shipped_scenarios() and not Path(what).exists():
+            known = [*shipped_mixes(), *plugged_mixes(), *shipped_scenarios()]
+            raise UserError(f"{what}: no such mix, trace or scenario; {did_you_mean(what, known)}")
         size = [] if arguments.gpus is None else [f"job.gpus={arguments.gpus}"]
         return command_scenario(what, [*size, *arguments.settings])
     gpus = arguments.gpus or DRAWN_GPUS
@@ -160,7 +163,7 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
 
 
 def _table(drawing: Drawing, days: float) -> Table:
-    numbers = ["a day", "drawn"]
+    numbers = ["per day", "drawn"]
     if drawing.expected is not None:
         numbers.append("expected")
     if drawing.share_on_many:
@@ -192,7 +195,7 @@ def _few_digits(number: float, digits: int = 2) -> str:
 
 def _cells(cause: CauseSummary, days: float) -> dict[str, str]:
     return {
-        "a day": _few_digits(cause.drawn / days),
+        "per day": _few_digits(cause.drawn / days),
         "drawn": f"{cause.drawn:,}",
         "expected": "" if cause.expected is None else _few_digits(cause.expected),
         "shared": f"{cause.drawn_on_many:,}",

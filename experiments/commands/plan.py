@@ -45,8 +45,8 @@ from rich.text import Text
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish a job."""
     names, prices = arguments.scenarios, arguments.prices
-    if arguments.page is not None:
-        check_output("--page", arguments.page)
+    if arguments.output is not None:
+        check_output("-o", arguments.output)
     if len(names) > 1:
         _check_for_several(arguments)
         return _compare(arguments)
@@ -60,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer_data(answer, swings, price))
     else:
         print_answer(Screen(), answer, swings, price, explain=arguments.explain)
-    if arguments.page is not None:
+    if arguments.output is not None:
         _write_page(answer, swings, price, arguments)
     return 0 if answer.finishes else 1
 
@@ -156,7 +156,7 @@ class _Display(WorkProgress):
 def _check_for_several(arguments: argparse.Namespace) -> None:
     """Refuse options that apply to one scenario only, and a wrong number of prices."""
     alone = {
-        "--page": arguments.page is not None,
+        "-o": arguments.output is not None,
         "--nodes": arguments.nodes is not None,
         "--explain": arguments.explain,
     }
@@ -188,9 +188,10 @@ def _compare(arguments: argparse.Namespace) -> int:
         ]
         print_json({"plans": plans, "sentences": comparison_texts(summaries)})
     else:
+        console = Screen()
         for name, (answer, swings) in zip(names, planned, strict=True):
-            print_text(f"{name}: {answer_sentences(answer, swings)[0]}")
-        print_comparison(Screen(), summaries)
+            console.print(f"{name}: {answer_sentences(answer, swings)[0]}", soft_wrap=True)
+        print_comparison(console, summaries)
     return 0 if all(answer.finishes for answer, _ in planned) else 1
 
 
@@ -222,12 +223,12 @@ def _write_page(
     answer: Answer, swings: list[Swing], price: float | None, arguments: argparse.Namespace
 ) -> None:
     if not answer.finishes:
-        raise UserError(f"--page {arguments.page}: no scheme finishes the job, so there is none")
+        raise UserError(f"-o {arguments.output}: no scheme finishes the job, so there is none")
     if answer.worlds < DECIDING_WORLDS:
         raise UserError(
-            f"--page {arguments.page}: {answer.worlds} worlds are too few for its figures; use at "
+            f"-o {arguments.output}: {answer.worlds} worlds are too few for its figures; use at "
             f"least {DECIDING_WORLDS}, and a longer --within if it is stated"
         )
     page = answer_page_of(answer, swings, shlex.join(("faultline", *sys.argv[1:])), price)
-    write_output("--page", arguments.page, page)
-    print_text(str(arguments.page), as_message=arguments.json)
+    write_output("-o", arguments.output, page)
+    print_text(str(arguments.output), as_message=arguments.json)

@@ -42,7 +42,7 @@ from faultline.platforms.topology_import import (
 from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.collectives.algorithms import CollectiveError
+from faultline.simulator.collectives.algorithms import ALGORITHMS, CollectiveError
 from faultline.simulator.timing.cache_folder import cache_directory
 from faultline.simulator.timing.collective_probe import (
     SMALLEST_CHECKED_BYTES,
@@ -261,6 +261,11 @@ def execute_import(arguments: argparse.Namespace) -> None:
 
 def execute_probe(arguments: argparse.Namespace) -> None:
     """Measure a collective on an idle platform."""
+    if arguments.file in ALGORITHMS:
+        raise UserError(
+            f"{arguments.file}: a collective comes after its platform; write faultline platform "
+            f"probe {arguments.collective} {arguments.file}"
+        )
     path, size_bytes = _collective(arguments)
     named = explained(arguments.file, "", CollectiveError)
     with named, explaining_aborts(path), waiting("measuring"):

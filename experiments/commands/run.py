@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.analysis.course import check_suffix, write_timeline
+from faultline.experiments.analysis.course import write_timeline
 from faultline.experiments.analysis.printing import summary_rows, summary_title
-from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
     check_output,
     explained,
@@ -44,14 +43,13 @@ def execute(arguments: argparse.Namespace) -> None:
     sentences = resize(source, size_of(arguments))
     scenario = source.used_scenario()
     check_layout(scenario)
-    file = arguments.timeline
+    file: Path | None = arguments.output
     events: list[Event] | None = None if file is None else []
     if file is not None:
-        check_suffix(file, *PLOT_FORMATS)
-        check_output("--timeline", file)
+        check_output("-o", file)
     record = _run_with_progress(scenario, arguments, events)
-    if events is not None:
-        with explained(f"--timeline {file}"):
+    if events is not None and file is not None:
+        with explained(f"-o {file}"):
             _write(events, file, record)
     if arguments.json:
         print_json(record)
@@ -59,6 +57,10 @@ def execute(arguments: argparse.Namespace) -> None:
     console = Screen()
     console.print(summary_title(record), style="bold")
     console.print(pairs_table(summary_rows(record, arguments.price)))
+    if scenario.model.name != "stated" and scenario.times.compute_s is None:
+        from faultline.experiments.studies.step_time.accuracy import accuracy_text
+
+        console.print(accuracy_text(), style="dim", soft_wrap=True)
     if assumed := assumed_of_step(scenario):
         values = " and ".join(f"{key} = {value}" for key, value in assumed.items())
         console.print(f"The step time assumes {values}; state your job's values.", style="dim")
@@ -68,6 +70,8 @@ def execute(arguments: argparse.Namespace) -> None:
         console.print(
             "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
         )
+    if file is not None:
+        console.print(f"events: {file}", soft_wrap=True)
 
 
 def _write(events: list[Event], file: Path, record: Record) -> None:
@@ -139,8 +143,12 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     console.print(_table(scenario.name, recoveries, sources))
     for number, source in enumerate(sources, 1):
         console.print(f"{number}: {source}", soft_wrap=True)
+    left_out: dict[str, list[str]] = {}
     for line in refused:
-        console.print(f"left out: {line}", soft_wrap=True)
+        scheme, _, reason = line.partition(": ")
+        left_out.setdefault(reason.removeprefix(f"strategy.name = {scheme!r}: "), []).append(scheme)
+    for reason, schemes in left_out.items():
+        console.print(f"left out: {', '.join(schemes)}: {reason}", soft_wrap=True)
 
 
 def _schemes(requested: Sequence[str] | None) -> Sequence[str]:

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from itertools import chain
+from textwrap import wrap
 
 from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.config.distribution import own_version
@@ -51,11 +52,28 @@ def execute_show(arguments: argparse.Namespace) -> None:
         print_json({"faultline": own_version(), "scenario": scenario, "keys": keys})
         return
     toml = scenario_toml(resolved, everything=arguments.all)
-    # Colours on a terminal only, and unwrapped lines, so that they can be copied.
+    console = Screen(soft_wrap=True)
+    if console.is_terminal:
+        toml = "\n".join(_folded(line, console.width) for line in toml.split("\n"))
     text = Text(toml.rstrip("\n"))
     text.highlight_regex(_COMMENT, "dim")
     text.highlight_regex(_TABLE, "bold")
-    Screen(soft_wrap=True).print(text)
+    console.print(text)
+
+
+def _folded(line: str, width: int) -> str:
+    """Return a line of TOML with its comment over several lines, as wide as a terminal."""
+    found = _COMMENT.search(line)
+    if len(line) <= width or found is None:
+        return line
+    # The remark begins at its bracket, behind the name of a key that is not set.
+    start, remark = line.index("#", found.start()), line.find("[", found.start())
+    column = remark if start < remark < width * 2 // 3 else start + 2
+    head, *others = wrap(
+        line[column:], width - column, break_long_words=False, break_on_hyphens=False
+    )
+    further = f"{' ' * start}#".ljust(column)
+    return "\n".join([line[:column] + head, *(further + other for other in others)])
 
 
 def execute_check(arguments: argparse.Namespace) -> None:
@@ -66,7 +84,9 @@ def execute_check(arguments: argparse.Namespace) -> None:
         print_json([{"file": name, "mistakes": lines} for name, lines in found.items()])
     else:
         records = (lines or [f"{name}: ok"] for name, lines in found.items())
-        print_text("\n".join(chain.from_iterable(records)))
+        console = Screen()
+        for line in chain.from_iterable(records):
+            console.print(line, soft_wrap=True)
     wrong, mistakes = sum(map(bool, found.values())), sum(map(len, found.values()))
     if mistakes:
         several = "mistakes" if mistakes > 1 else "mistake"

@@ -134,6 +134,8 @@ class _GridReader(TomlSource):
 
     def grid(self, folder: Path) -> Grid:
         self.check_syntax()
+        if "job" in self.tables and "scenario" not in self.tables:
+            raise UserError(f"{self.origin}: that is a scenario, for faultline run; name a grid")
         try:
             stated = _GridFile.model_validate(self.tables)
         except ValidationError as error:

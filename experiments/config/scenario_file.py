@@ -215,9 +215,11 @@ def read_source(
 
     Mistakes of its text are kept and not raised.
 
-    Raises UserError if there is no such file, or a change is no ``key=value``.
+    Raises UserError if there is no such file, it is a grid, or a change is no ``key=value``.
     """
     source = ScenarioSource.of_text(name_or_path, _SCENARIOS.text(name_or_path))
+    if {"scenario", "grid"} <= source.tables.keys():
+        raise UserError(f"{name_or_path}: that is a grid, for faultline sweep; name a scenario")
     source.tables.setdefault("name", Path(name_or_path).stem)
     if name_or_path not in shipped_scenarios():
         _resolve_paths(source.tables, Path(name_or_path).parent)

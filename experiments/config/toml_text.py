@@ -35,7 +35,7 @@ _BARE_WORD = re.compile(r"\s*(?P<key>[\w.\- ]+?)\s*=\s*(?P<word>[A-Za-z][\w./\-]
 _REPEATED = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Duplicate")
 _MOST_MISTAKES = 20
 _MOST_READ_AGAIN = 2_000_000
-_LINE_LENGTH = 100
+_LINE_LENGTH = 80
 
 
 LARGEST_BYTES = MEBIBYTE

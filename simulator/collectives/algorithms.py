@@ -24,6 +24,8 @@ from functools import partial
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
+from faultline.platforms.errors import nearest
+
 _TREE_EFFICIENCY = 0.92
 """Bandwidth of a tree over that of its links."""
 _SWITCH_TREE_EFFICIENCY = 5 / 6
@@ -218,11 +220,13 @@ def collectives_of(
     known = ALGORITHMS.get(name)
     if known is None:
         raise CollectiveError(
-            f"no collective is called {name!r}: use one of {', '.join(ALGORITHMS)}"
+            f"no collective is called {name!r}{nearest(name, ALGORITHMS)}; use one of "
+            f"{', '.join(ALGORITHMS)}"
         )
     if algorithm is not None and algorithm not in known:
         raise CollectiveError(
-            f"{name} has no algorithm {algorithm!r}: use one of {', '.join(known)}"
+            f"{name} has no algorithm {algorithm!r}{nearest(algorithm, known)}; use one of "
+            f"{', '.join(known)}"
         )
     if sum(map(len, domains)) < 2:
         raise CollectiveError("a collective needs at least 2 ranks")

@@ -129,7 +129,7 @@ def test_the_grid_of_sweeps_has_as_many_runs_as_the_page_states() -> None:
 
 def test_running(capsys: pytest.CaptureFixture[str]) -> None:
     """The run that the page explains prints the lines that the page shows."""
-    (command,) = [line for line in lines_of("running.md", "") if "--timeline run.png" in line]
+    (command,) = [line for line in lines_of("running.md", "") if "-o run.png" in line]
     assert simulated([command]) == 1
     (shown,) = blocks("running.md", "text")
     assert shown in capsys.readouterr().out

@@ -19,6 +19,7 @@ from argparse import (
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill, wrap
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 _FILES = {"FILE", "GRID", "SCENARIO", "SPEC", "WHAT"}
@@ -58,8 +59,10 @@ class Parser(ArgumentParser):
         for option in options:
             self._conditions.append(_Condition(option, other, excluded, values))
             action = self._option_string_actions[option]
-            condition = f"({'not' if excluded else 'only'} with {' '.join(words)})"
-            action.help = f"{action.help} {condition}" if action.help else condition
+            condition = f"{'not' if excluded else 'only'} with {' '.join(words)}"
+            text = f"{action.help or ''} ({condition})".strip()
+            # One pair of brackets for all conditions of an option.
+            action.help = text.replace(f") ({condition})", f"; {condition})")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse an option that has no effect with the others."""
@@ -127,11 +130,13 @@ class Parser(ArgumentParser):
         from faultline.experiments.streams import between_words
         from faultline.platforms.errors import one_line
 
-        message = _ARGUMENT.sub(r"\1: ", message)
+        message = _ARGUMENT.sub(r"\1: ", message).replace(_MISSING, "missing: ")
+        message = message.replace("-o/--output", "-o, the file to write")
         line = one_line(f"{self.prog}: error: {message}; see {self.prog} --help")
         self.exit(2, between_words(line) + "\n")
 
 
+_MISSING = "the following arguments are required: "
 _ARGUMENT = re.compile(r"^argument (\S+?)(?:/\S+)?: ")
 """The start of argparse's messages about an argument, with the other names of an option."""
 
@@ -207,13 +212,22 @@ def prepare_completion(parser: ArgumentParser) -> None:
 
 
 class _Formatter(HelpFormatter):
-    """Fills in names from the program when a text is shown."""
+    """Fills in names from the program when a text is shown, and breaks none at its hyphens."""
 
     def _get_help_string(self, action: Action) -> str | None:
         return filled(action.help or "")
 
     def add_text(self, text: str | None) -> None:
         super().add_text(text and filled(text))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return fill(
+            " ".join(text.split()), width, initial_indent=indent, subsequent_indent=indent,
+            break_on_hyphens=False,
+        )  # fmt: skip
 
 
 def filled(text: str) -> str:
@@ -234,10 +248,17 @@ def _algorithms() -> str:
     return "; ".join(f"{name}: {', '.join(known)}" for name, known in ALGORITHMS.items())
 
 
+def _collectives() -> str:
+    from faultline.simulator.collectives.algorithms import ALGORITHMS
+
+    return ", ".join(ALGORITHMS)
+
+
 _NAMES: dict[str, Callable[[], str]] = {
     "scenarios": lambda: _shipped("scenarios"),
     "grids": lambda: _shipped("grids"),
     "mixes": lambda: _shipped("mixes"),
     "clusters": lambda: _shipped("presets", "faultline.platforms"),
     "algorithms": _algorithms,
+    "collectives": _collectives,
 }

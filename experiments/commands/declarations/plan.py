@@ -101,15 +101,12 @@ def declare(commands: Commands) -> None:
         default=(),
         help="price of a GPU-hour, in any currency: prints the cost; X,Y: one for each scenario",
     )
-    plan.add_argument(
-        "--page",
-        metavar="FILE",
-        type=shared.file_of(*shared.PAGES),
-        help="write a page with the answer, its figures and sliders for the inputs (HTML)",
+    shared.add_output(
+        plan, "a page with the answer, its figures and sliders (.html)", *shared.PAGES
     )
     plan.not_with("--worlds", "--quick")
     plan.not_with(
-        "--nodes", "--gpus", "--quick", "--page", "--at-values", "--worlds", "--within", "--seed",
+        "--nodes", "--gpus", "--quick", "-o", "--at-values", "--worlds", "--within", "--seed",
         "--explain",
     )  # fmt: skip
     plan.not_with("--json", "--explain")

@@ -28,8 +28,7 @@ def declare(commands: Commands) -> None:
         "generate",
         "write the XML of a cluster spec",
         "platform:execute_generate",
-        epilog="example: faultline platform generate hgx-h100 --set domains=4 --set "
-        "nic.bandwidth=800Gbps -o four-servers.xml",
+        epilog="example: faultline platform generate hgx-h100 --set domains=4 -o four.xml",
     )
     generate.add_argument("spec", metavar="SPEC", help="a TOML file, or one of: {clusters}")
     shared.add_settings(generate, "change one key of the spec, dotted or short")
@@ -81,8 +80,7 @@ def declare(commands: Commands) -> None:
         "`nvidia-smi topo -m`, or the XML that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of "
         "the switches of the adapters. "
         "docs/modelling-a-cluster.md describes these files.",
-        epilog="example: faultline platform import topo.txt switches.csv --like "
-        "hgx-h100 -o ours.toml",
+        epilog="example: faultline platform import topo.txt switches.csv -o ours.toml",
     )
     import_.add_argument(
         "file",
@@ -112,8 +110,7 @@ def declare(commands: Commands) -> None:
         "platform:execute_probe",
         description="Measure one collective as NCCL runs it on an idle platform in SimGrid: its "
         "time, its bandwidths as nccl-tests counts them, and which links limit it.",
-        epilog="example: faultline platform probe hgx-h100 all-reduce --bytes 1GiB --gpus 64. "
-        "Algorithms: {algorithms}. Between domains, nvls is NCCL's NVLSTree.",
+        epilog="example: faultline platform probe hgx-h100 all-reduce --bytes 1GiB --gpus 64",
     )
     probe.add_argument(
         "file", metavar="FILE", help="a platform XML, or a shipped cluster: {clusters}"
@@ -124,13 +121,14 @@ def declare(commands: Commands) -> None:
         metavar="COLLECTIVE",
         nargs="?",
         default="all-reduce",
-        help="default: all-reduce",
+        help="one of: {collectives}; default: all-reduce",
     )
     probe.add_argument(
         "algorithm",
         metavar="ALGORITHM",
         nargs="?",
-        help="default: the one that NCCL would choose, the fastest by its busiest link",
+        help="one of: {algorithms} (nvls is NVLSTree between domains); default: the one that NCCL "
+        "would choose, the fastest by its busiest link",
     )
     probe.add_argument(
         "--bytes",

@@ -17,9 +17,10 @@ def declare(commands: Commands) -> None:
     )
     listing.add_argument(
         "kind",
+        metavar="KIND",
         nargs="?",
         choices=shared.KINDS,
-        help="only these; default: all",
+        help=f"one of: {', '.join(shared.KINDS)}; default: all",
     )
     listing.add_argument(
         "--gpus",

@@ -52,9 +52,10 @@ def declare(commands: Commands) -> None:
     shared.add_schemes(match, "default: all")
     match.add_argument(
         "--only",
+        metavar="PART",
         choices=(*_TABLES, "maps"),
-        help="only one table (settings; effects of stalls, of interleaved pipelines, of layers, of "
-        "slower links and GPUs) or the maps; default: all",
+        help="one of: settings, stalls, interleaved (pipelines), layers, links (and GPUs, slower), "
+        "maps; default: all",
     )
     shared.add_workers(match)
     shared.add_output(match, "default: results/head-to-head")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
@@ -16,8 +14,7 @@ def declare(commands: Commands) -> None:
         "simulate one scenario and print its result",
         "run:execute",
         description="Simulate one scenario with one seed and print its record.",
-        epilog="example: faultline run spare-study --mtbf 30min --set strategy.name=replication "
-        "--set strategy.redundancy=3",
+        epilog="example: faultline run spare-sound --set strategy.name=replication --mtbf 1h",
     )
     shared.add_scenario(run)
     run.add_argument(
@@ -30,12 +27,14 @@ def declare(commands: Commands) -> None:
     shared.add_size(size, "steps of the job")
     shared.add_seed(run)
     shared.add_price(run)
-    run.add_argument(
-        "--timeline",
-        metavar="FILE",
-        type=Path,
-        help="write the events of the run: a trace for Perfetto and chrome://tracing (.json), a "
-        "goodput event log (.jsonl), a table (.csv, .parquet) or a drawing (.png, .svg, .pdf)",
+    shared.add_output(
+        run,
+        "the events of the run: a trace for Perfetto and chrome://tracing (.json), a goodput event "
+        "log (.jsonl), a table (.csv, .parquet) or a drawing (.png, .svg, .pdf)",
+        ".json",
+        ".jsonl",
+        *shared.TABLES,
+        *shared.FIGURES,
     )
     run.not_with("--json", "--price")
 

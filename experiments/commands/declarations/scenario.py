@@ -49,10 +49,9 @@ def declare(commands: Commands) -> None:
         "scenario:execute_explain",
         description="Explain a key or a table. With --format, print the reference of all keys as "
         "Markdown, or the JSON Schema of scenario files: editors with TOML support use it to "
-        "complete keys, show their meaning and underline mistakes.",
-        epilog="examples: faultline scenario explain failures.clock; faultline scenario explain "
-        "--format json-schema > scenario.schema.json, and '#:schema ./scenario.schema.json' as the "
-        "first line of a scenario",
+        "complete keys, show their meaning and underline mistakes. A scenario then begins with the "
+        "line '#:schema ./scenario.schema.json'.",
+        epilog="example: faultline scenario explain --format json-schema > scenario.schema.json",
     )
     explain.add_argument(
         "key", metavar="KEY", nargs="?", help="a dotted key, or a table; all tables if left out"

@@ -60,8 +60,7 @@ def declare(commands: Commands) -> None:
         "the values of one axis of a sweep with a baseline: differences between runs of the same "
         "seed and the same setting, with 95 % intervals by paired t. With --metric, print only the "
         "differences.",
-        epilog="example: faultline compare results/mtbf.sqlite --metric availability --baseline "
-        "replication",
+        epilog="example: faultline compare results/first-look.sqlite --metric availability",
     )
     shared.add_sweep(compare)
     compare.add_argument(

@@ -102,7 +102,7 @@ def test_phases_of_a_restart_are_those_that_are_explained(cli: Cli, tmp_path: Pa
     (explained, *_) = cli.json("explain-recovery", *words, "--schemes", "checkpoint")["recoveries"]
     expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
     named = ["--set", "strategy.name=checkpoint", "--set", "job.steps=200"]
-    cli("run", *words, *named, "--timeline", path)
+    cli("run", *words, *named, "-o", path)
     since_s, phases_s = 0.0, {}
     for event in pd.read_csv(path).itertuples():
         kind = EventKind(event.kind)
@@ -121,7 +121,7 @@ def test_phases_of_a_restart_are_those_that_are_explained(cli: Cli, tmp_path: Pa
 
 def test_a_run_is_recorded_without_gaps(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    record = cli.json(*RUN, "--timeline", path)
+    record = cli.json(*RUN, "-o", path)
     things = trace_of(path)
     (job,) = spans(things, 0).values()
     assert job[0][1] == 0.0
@@ -137,7 +137,7 @@ def test_a_run_is_recorded_without_gaps(cli: Cli, tmp_path: Path) -> None:
 
 def test_tables_hold_the_same_events(cli: Cli, tmp_path: Path) -> None:
     for kind in (".csv", ".parquet"):
-        cli(*RUN, "--timeline", tmp_path / f"run{kind}")
+        cli(*RUN, "-o", tmp_path / f"run{kind}")
     table = pd.read_parquet(tmp_path / "run.parquet")
     table["groups"] = table["groups"].map(lambda groups: " ".join(map(str, groups)))
     kept = pd.read_csv(tmp_path / "run.csv", keep_default_na=False)
@@ -146,6 +146,6 @@ def test_tables_hold_the_same_events(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_another_suffix_is_refused_before_anything_is_simulated(cli: Cli, tmp_path: Path) -> None:
-    printed = cli.refused(*RUN, "--timeline", tmp_path / "run.txt")
-    assert "name a file that ends in .json (a trace for Perfetto" in printed
+    printed = cli.refused(*RUN, "-o", tmp_path / "run.txt")
+    assert "name a file that ends in .json, .jsonl, .csv, .parquet, .png, .svg or .pdf" in printed
     assert not list(tmp_path.iterdir())

@@ -52,7 +52,7 @@ _ENDINGS = {
 WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     "report": lambda results, old: ("report", results, "-o", old),
     "compare": lambda results, old: ("compare", results, "-o", old),
-    "timeline": lambda _, old: ("run", "spare-study", "--set", "job.steps=5", "--timeline", old),
+    "timeline": lambda _, old: ("run", "spare-study", "--set", "job.steps=5", "-o", old),
     "trace": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "-o", old),
     "figure": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "-o", old),
     "platform": lambda _, old: ("platform", "generate", "hgx-h100", "-o", old),

@@ -48,7 +48,7 @@ restart_s = 240.0
 def simulated_log(folder: Path, cli: Cli) -> Path:
     (folder / "job.toml").write_text(JOB)
     log = folder / "events.jsonl"
-    cli("run", folder / "job.toml", "--timeline", log)
+    cli("run", folder / "job.toml", "-o", log)
     return log
 
 
@@ -117,7 +117,7 @@ def test_events_without_steps_are_those_of_a_whole_record(tmp_path: Path) -> Non
 def test_a_job_that_goes_on_slower_is_refused(tmp_path: Path, cli: Cli) -> None:
     """Steps of SPARe compute more stacks after failures, so they have no single duration."""
     log = tmp_path / "events.jsonl"
-    cli("run", "head-to-head", "--set", "rejoin.when=at-restart", "--timeline", log)
+    cli("run", "head-to-head", "--set", "rejoin.when=at-restart", "-o", log)
     assert "restarts at full speed" in cli.refused("backtest", log)
 
 

@@ -110,7 +110,7 @@ def test_hash_randomisation_changes_nothing(cli: Cli) -> None:
 
 def test_the_timeline_is_a_table_of_the_run_s_events(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "timeline.csv"
-    record = cli.json(*arguments(SMALL, "--timeline", str(path)))
+    record = cli.json(*arguments(SMALL, "-o", str(path)))
     events: list[Event] = []
     assert run(load_scenario("spare-study", SMALL), 0, "replay", events.append) == record
     kept = pd.read_csv(path, keep_default_na=False)

@@ -173,7 +173,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in (
         (*PLATFORM, "-o", folder / "a.xml"),
         (*PLATFORM, "--set", "nic.bandwidth=20GBps", "-o", folder / "b.xml"),
-        ("run", folder / "job.toml", "--timeline", folder / "events.jsonl"),
+        ("run", folder / "job.toml", "-o", folder / "events.jsonl"),
     ):
         assert main([*map(str, words)]) == 0
     return folder

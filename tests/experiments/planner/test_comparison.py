@@ -46,7 +46,7 @@ def test_each_scenario_has_its_row_and_its_price(cli: Cli, tmp_path: Path) -> No
 
 def test_what_is_for_one_scenario_is_refused_for_two(cli: Cli) -> None:
     two = ("spare-study", "spare-sound")
-    assert "--page: applies to one scenario" in cli.refused(*two, "--page", "a.html")
+    assert "-o: applies to one scenario" in cli.refused(*two, "-o", "a.html")
     assert "3 prices for 2 scenarios" in cli.refused(*two, "--price", "1,2,3")
     assert "2 prices for one scenario" in cli.refused("spare-study", "--price", "1,2")
     assert "no price" in cli.refused(*two, "--price", "1,x")

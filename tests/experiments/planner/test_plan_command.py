@@ -41,7 +41,7 @@ def test_the_answer_is_the_same_every_time(cli: Cli) -> None:
 
 def test_the_page_has_the_sentences_of_the_terminal(cli: Cli, tmp_path: Path) -> None:
     few = ("--steps", "50", "--quick", "--price", "2.5")
-    printed = cli(*JOB, *few, "--page", tmp_path / "answer.html")
+    printed = cli(*JOB, *few, "-o", tmp_path / "answer.html")
     page = unescape((tmp_path / "answer.html").read_text(encoding="utf-8"))
     sentences = [
         line for line in printed.splitlines() if line.startswith(("Take", "A tie", "If", "In each"))
@@ -62,7 +62,7 @@ def test_legends_are_printed_on_request(cli: Cli) -> None:
     ("arguments", "said"),
     [
         (["--mtbf", "0s"], "above zero"),
-        (["--gpus", "10", "--set", "job.groups=200"], "10 GPUs cannot make 200 groups"),
+        (["--gpus", "10", "--set", "job.groups=200"], "--gpus 10: cannot make 200 groups"),
         (["--schemes", "spare,wishful"], "no such scheme"),
         (["--set", "job.groups=30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
         (["--restart", "60d"], "without another failure is only"),

@@ -27,7 +27,7 @@ FACTS = AnswerFacts(
     ("Take ReCycle: 53 days.", "If that is wrong, it loses 3 h."),
     table_of("ranking-table", "Schemes", [text("scheme", "scheme")], [{"scheme": "ReCycle"}]),
     ("Standbys are available.", "A </script> in a sentence ends nothing."),
-    "faultline plan job.toml --page answer.html",
+    "faultline plan job.toml -o answer.html",
     "1.0.0",
     schemes=SCHEMES,
 )

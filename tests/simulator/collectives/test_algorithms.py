@@ -122,7 +122,7 @@ def test_bus_bandwidth_has_the_factors_of_nccl_tests(name: str, factor: float) -
     ("name", "algorithm", "domains", "printed"),
     [
         ("all-reduse", None, servers(1), r"no collective is called 'all-reduse'.*all-gather"),
-        ("all-to-all", "ring", servers(1), "all-to-all has no algorithm 'ring': use one of direct"),
+        ("all-to-all", "ring", servers(1), "all-to-all has no algorithm 'ring'; use one of direct"),
         ("all-reduce", "nvls", servers(1), "nvls needs GPUs with NVLink SHARP"),
         ("all-gather", None, [[0]], "at least 2 ranks"),
     ],
