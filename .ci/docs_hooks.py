@@ -47,4 +47,5 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Redirect links to figures to those of the site."""
+    markdown = markdown.replace("](../README.md", "](index.md")
     return _ELSEWHERE.sub(r"\1 (`\2`)", _PUBLISHED.sub("](published/", markdown))
