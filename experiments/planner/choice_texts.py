@@ -33,8 +33,9 @@ def short_set_up(choice: Choice) -> str:
 
 
 def choice_text(choice: Choice) -> str:
-    """Return a scheme with its set-up."""
-    return f"{look_of(choice.scheme).label} ({set_up_text(choice)})"
+    """Return a scheme with its set-up, and how often a state in memory is written to storage."""
+    parts = ", ".join(filter(None, (set_up_text(choice), storage_text(choice))))
+    return f"{look_of(choice.scheme).label} ({parts})"
 
 
 def interval_text(choice: Choice) -> str:
@@ -48,6 +49,15 @@ def interval_text(choice: Choice) -> str:
         return "a checkpoint after a failure"
     steps = "step" if every == 1 else f"{every:,} steps"
     return f"{what} every {steps} ({duration_text(every * choice.step_s)})"
+
+
+def storage_text(choice: Choice) -> str:
+    """Return how often a state that is kept in memory is written to storage, too."""
+    resolved = choice.resolved
+    has_peers = resolved.protected.protection.peers is not None
+    if not has_peers or resolved.scenario.checkpoint.policy == "dynamic":
+        return ""
+    return f"on storage every {duration_text(resolved.interval_steps * choice.step_s)}"
 
 
 def return_text(choice: Choice) -> str:

@@ -11,7 +11,13 @@ from faultline.experiments.analysis.design import design_by_name
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.priors import priors_of
 from faultline.experiments.config.uncertain import Prior
-from faultline.experiments.job.choices import Choice, at_interval, choices_for, has_course
+from faultline.experiments.job.choices import (
+    MOST_FAILURES_UNSAVED,
+    Choice,
+    at_interval,
+    choices_for,
+    has_course,
+)
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.resolving import resolve
 from faultline.experiments.job.sampled_job import at_sample, quantiles_of
@@ -162,6 +168,17 @@ def test_protections_that_do_not_fit_are_left_out() -> None:
     assert {one.choices[0].protection for one in found.found} == {"storage", "gemini"}
     assert found.left_out[0].protection == "async-storage"
     assert "host memory" in found.left_out[0].reason
+
+
+@pytest.mark.parametrize("protection", ["gemini", "just-in-time"])
+def test_a_state_in_memory_is_on_storage_before_many_failures(protection: str) -> None:
+    """By the closed form a replica that goes down takes no state with it, so saves are rare."""
+    situation = small(*SNAPSHOT_SETTINGS, "failures.mtbf_s=6000", "job.compute_jitter=0")
+    for choice in choices_of(situation, "replica-drop", protection):
+        apart_s = choice.resolved.interval_steps * choice.step_s
+        assert apart_s == pytest.approx(MOST_FAILURES_UNSAVED * situation.mtbf_s, rel=0.02)
+    stated = small(*SNAPSHOT_SETTINGS, "checkpoint.interval_steps=90000")
+    assert choices_of(stated, "replica-drop", protection)[0].resolved.interval_steps == 90_000
 
 
 def test_groups_that_return_before_a_restart_are_candidates_of_their_own() -> None:
