@@ -48,7 +48,8 @@ _INTRODUCTION = f"""\
 <!-- Made by `{REGENERATE}`; do not edit. -->
 
 A scenario is a TOML file that states the keys which differ from their defaults. `faultline scenario
-check FILE` prints all mistakes in it, `faultline scenario show FILE` all values with their origin.
+check FILE` prints all mistakes in it, `faultline scenario show FILE` all values with their origin,
+and `faultline scenario explain KEY` the source of a default.
 
 ```toml
 # job.toml
@@ -105,7 +106,7 @@ def _decisive() -> Iterator[str]:
 
 
 def _section(title: str, keys: list[Key]) -> Iterator[str]:
-    """Yield a section: its keys by their condition, and the sources of its defaults, folded."""
+    """Yield a section: its keys by their condition."""
     leaves = [key for key in keys if not key.is_table]
     yield f"\n## {title}"
     for condition in dict.fromkeys(map(_condition, leaves)):
@@ -114,9 +115,6 @@ def _section(title: str, keys: list[Key]) -> Iterator[str]:
         for key in leaves:
             if _condition(key) == condition:
                 yield from _entry(key)
-    yield '\n<details markdown="1"><summary>Where these defaults come from</summary>\n'
-    yield from (f"- `{key.path[-1]}`: {key.source}" for key in leaves if key.source != "choice")
-    yield "\n</details>"
 
 
 def _entry(key: Key) -> Iterator[str]:

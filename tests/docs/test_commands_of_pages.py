@@ -8,13 +8,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from faultline.experiments.cli import main
 from faultline.experiments.commands import sweep
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.platforms.spec_file import parse_spec
 
-from tests.docs.pages import blocks, page, simulated
+from tests.docs.pages import ROOT, Snippet, blocks, commands, page, simulated, words_of
 from tests.experiments.runs.in_process import Invented, some_record
 
 pytestmark = pytest.mark.system
@@ -116,6 +117,17 @@ def test_planning(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     if command == PLANNING[0]:
         printed = " ".join(capsys.readouterr().out.split())
         assert " ".join(blocks("planning.md", "text")[0].split()) in printed
+
+
+@pytest.mark.slow
+def test_the_readme_shows_rows_of_its_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    (plan,) = [one.text for one in commands("faultline") if "--quick   #" in one.text]
+    assert main(words_of(Snippet("README.md", "sh", plan))) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = readme.partition("```text\n")[2].partition("Take")[0].splitlines()
+    assert len(rows) == 3
+    assert [row for row in rows if " ".join(row.split()) not in printed] == []
 
 
 def test_the_grid_of_sweeps_has_as_many_runs_as_the_page_states() -> None:
