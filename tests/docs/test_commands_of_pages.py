@@ -74,7 +74,7 @@ def test_modelling_a_cluster(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (spec,) = blocks(name, "toml")
     Path("our-cluster.toml").write_text(spec, encoding="utf-8")
-    assert simulated(lines_of(name)) == 9
+    assert simulated(lines_of(name)) == 8
     printed = capsys.readouterr()
     assert "128 GPUs" in printed.out
     assert "oversubscribed 2:1" in printed.out
