@@ -22,7 +22,6 @@ from faultline.experiments.planner.choice_texts import choice_data, gpu_memory
 from faultline.experiments.planner.printing import answer_table, given_text, job_texts
 from faultline.experiments.planner.sentences import (
     answer_sentences,
-    days_of,
     endings_texts,
     left_out_texts,
     remarks,
@@ -74,7 +73,7 @@ def _row(answer: Answer, row: Row, price_per_gpu_hour: float | None) -> dict[str
     return {
         **choice_data(row.choice),
         **asdict(judgement),
-        "days": days_of(judgement.bands.mean),
+        "days": situation.days(ratio),
         "time_to_train_ratio": ratio,
         "predicted_ratio": row.choice.predicted_ratio,
         "gpu_hours": hours,
@@ -97,18 +96,18 @@ def answer_page_of(
 
     assert answer.costs is not None
     title, *job = job_texts(answer)
+    situation = answer.situation
     left_out = [f"Left out: {text}" for text in left_out_texts(answer)]
     facts = AnswerFacts(
         title=title,
-        question="Which fault-tolerance scheme trains this model soonest on this cluster?",
-        job=tuple(text for text in job if not text.startswith("- ")),
+        job=tuple(job),
         sentences=tuple(answer_sentences(answer, found)),
         ranking=answer_table(answer, price_per_gpu_hour),
         remarks=(*remarks(answer), *endings_texts(answer)),
         keys=keys_table(answer),
         assumptions=(
             given_text(answer),
-            *(text.removeprefix("- ") for text in job if text.startswith("- ")),
+            *situation.assumptions,
             *left_out,
         ),
         command=command,

@@ -63,7 +63,8 @@ def answer_parts(
     """Yield what `print_answer` prints."""
     title, *job = job_texts(answer)
     yield Text(title, "bold")
-    for line in (*(job if explain else ()), *remarks(answer)):
+    assumptions = (f"- {assumption}" for assumption in answer.situation.assumptions)
+    for line in (*((*job, *assumptions) if explain else ()), *remarks(answer)):
         yield Text(line)
     if answer.rows:
         yield on_screen(replace(answer_table(answer, price_per_gpu_hour), caption=""), 7)
@@ -146,7 +147,7 @@ def memory_text(row: Row) -> str:
 
 
 def job_texts(answer: Answer) -> list[str]:
-    """Return the job in a line, then its times, its machines, and what is assumed."""
+    """Return the job in a line, then its times and its machines."""
     situation = answer.situation
     job, durations = situation.scenario.job, situation.durations
     paid = f", {situation.gpus:,} GPUs paid for" if situation.gpus > job.all_gpus else ""
@@ -159,7 +160,6 @@ def job_texts(answer: Answer) -> list[str]:
         f"{duration_text(situation.ideal_step_s)} without failures and redundancy, a restart "
         f"{duration_text(situation.restart_s)}, a checkpoint {duration_text(durations.save_s)}",
         f"machines: {situation.machines}",
-        *(f"- {assumption}" for assumption in situation.assumptions),
     ]
 
 

@@ -14,7 +14,7 @@ from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, R
 from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.choice_texts import choice_text, pair_name
 from faultline.experiments.planner.race import NO_TIME
-from faultline.experiments.planner.situation import DAY_S, Situation
+from faultline.experiments.planner.situation import Situation
 
 _ZONE = f"{INDIFFERENCE:.0%}".replace("%", " %")
 _SMALL_SWING = 0.01
@@ -294,11 +294,6 @@ def remarks(answer: Answer) -> list[str]:
             f"{duration_text(repair_s)}: machines that fail hardly come back before its end."
         )
     return texts
-
-
-def days_of(seconds: float) -> float:
-    """Return seconds in days."""
-    return seconds / DAY_S
 
 
 def _listed(names: Sequence[str], word: str = "and") -> str:

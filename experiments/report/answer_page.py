@@ -30,7 +30,6 @@ class AnswerFacts:
     """What the page shows besides the costs."""
 
     title: str
-    question: str
     job: tuple[str, ...]  # Lines about the job.
     sentences: tuple[str, ...]  # The answer, as the terminal prints it.
     ranking: Table  # The same table as on the terminal.
@@ -126,14 +125,13 @@ def _pictures(
     pictures = []
     moving = [one for one in swings if one.size_s > _LEAST_SWING * swings[0].size_s]
     if moving:
-        pictures.append(
-            embed(f"What moves the lead of {first}", draw_tornado(moving, scales, first))
-        )
+        tornado = draw_tornado(moving, scales, first)
+        pictures.append(embed(f"The lead of {first}, by inputs", tornado))
     axes = positive_inputs([one.name for one in swings], scales)[:2]
     if len(axes) == 2:
         looks = _colours(emulator.candidates, facts.schemes)
         plane = draw_plane(emulator, costs.design, scales, (axes[0], axes[1]), looks)
-        pictures.append(embed("Which candidate is expected to train soonest?", plane))
+        pictures.append(embed("The candidate that is expected to train soonest", plane))
     return pictures
 
 
