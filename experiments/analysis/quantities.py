@@ -237,7 +237,7 @@ def shown_value(column: str, value: Any) -> str:
 
 
 def setting_text(setting: Mapping[str, Any]) -> str:
-    """Return a readable setting, such as ``r = 9, MTBF = 300 s``.
+    """Return a readable setting, such as ``r = 9, MTBF = 5 min``.
 
     Axes without a value are omitted: they do not exist in this setting. The scheme, and text in a
     column that is not an axis, appear without a name.
@@ -249,9 +249,18 @@ def setting_text(setting: Mapping[str, Any]) -> str:
         known = quantity(column)
         alone = column == "strategy.name" or ("." not in column and isinstance(value, str))
         name = "" if alone else f"{known.symbol or known.label} = "
+        if known.shown_unit == "s" and _is_round(value):
+            parts.append(f"{name}{duration_text(value)}")
+            continue
         unit = f" {known.shown_unit}" if known.shown_unit else ""
         parts.append(f"{name}{shown_value(column, value)}{unit}")
     return ", ".join(parts)
+
+
+def _is_round(time_s: float) -> bool:
+    """Return whether a time has three digits or fewer in its largest unit, also if written."""
+    count = time_s / unit_within(time_s).seconds
+    return math.isclose(count, float(f"{count:.3g}"))
 
 
 def rate_text(bytes_per_s: float) -> str:

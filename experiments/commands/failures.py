@@ -38,6 +38,7 @@ from faultline.platforms.files import read_text, write_file
 from rich.table import Table
 
 _DAY_S = 86_400.0
+_RATE = "per 1,000\nnode-days"
 _MOST_JOBS = 8
 """Names of jobs in the table of rates by job; the others share a row."""
 
@@ -387,7 +388,7 @@ def _jobs_table(log: FailureLog) -> Table:
         rates = ["" if rate is None else _few_digits(rate, 3) for rate in _rates(log, job)]
         counts = f"{job.hardware:,}", rates[0], f"{job.software:,}", rates[1]
         rows.append([job.name, f"{job.nodes:,}", *counts])
-    numbers = ("nodes", "hardware", "/1,000 d", "software", "/1,000 d")
+    numbers = ("nodes", "hardware", _RATE, "software", _RATE)
     return _numbers_table("job", rows, numbers)
 
 
@@ -425,7 +426,7 @@ def _rates_table(fitted: Any) -> Table:
         numbers.append(f"{_few_digits(rate.low, 3)}–{_few_digits(rate.high, 3)}")
         numbers.append("" if repair is None else duration_text(repair.median_s))
         rows.append([cause.name, what, *numbers])
-    return _causes_table(rows, "level, kind", ["failures", "/1,000 d", "95 %", "repair"])
+    return _causes_table(rows, "level, kind", ["failures", _RATE, "95 %", "repair"])
 
 
 def _gaps_table(fitted: Any) -> Table:

@@ -179,7 +179,7 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
         return
     _print_backtest(tested, ahead)
     if arguments.output is not None:
-        print_text(f"-o: {arguments.output}")
+        print_text(f"figure: {arguments.output}")
 
 
 def _backtest_down(arguments: argparse.Namespace) -> None:
@@ -282,7 +282,7 @@ def _print_backtest(tested: Backtest, ahead: BacktestPrediction) -> None:
     console.print(_verdict(tested), style="bold", soft_wrap=True)
     low, middle, high = (_shown("goodput", value) for value in ahead.band("goodput"))
     console.print(
-        f"prediction of the {ahead.span_s / 3600.0:.3g} hours after the log, from all of it: "
+        f"predicted for the {ahead.span_s / 3600.0:.3g} hours after the log, from the whole log: "
         f"goodput {middle} ({BAND:.0%} band: {low} to {high})",
         soft_wrap=True,
     )

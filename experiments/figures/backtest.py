@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from faultline.experiments.analysis.job_backtest import BAND, Backtest, band_of, kept_by
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import figure_style, save_figure, write_title
 from matplotlib import pyplot as plt
 
 _HOUR_S = 3600.0
@@ -46,4 +46,7 @@ def draw_backtest(tested: Backtest, path: Path) -> Path:
         axis.set_xlim(0.0, float(after[-1]))
         axis.set_ylim(bottom=0.0)
         axis.legend(loc="upper left")
+        kept = measured[-1] - done[-1]
+        inside = "inside" if low[-1] <= kept <= high[-1] else "outside"
+        write_title(figure, f"The steps of the second part are {inside} the predicted band")
         return save_figure(figure, path)

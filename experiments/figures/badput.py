@@ -47,8 +47,10 @@ def draw_badput(frame: pd.DataFrame, by: Sequence[str], notes: Sequence[str] = (
         _name_bars(axis, labels, places, useful)
         axis.set_xlabel("share of the time (%)")
         axis.set_xlim(0, 100)
-        figure.legend(handles=_legend(amounts), loc="outside right upper")
-        write_title(figure, "simulated time by cause")
+        figure.legend(handles=_legend(amounts), loc="outside right center")
+        low, high = (f"{100 * end:.0f}" for end in (useful.min(), useful.max()))
+        share = low if low == high else f"{low} to {high}"
+        write_title(figure, f"{share} % of the time is useful: simulated time by cause")
         useful_share = "Right: useful share of the time."
         write_notes(figure, [*notes, useful_share, *run_notes(frame, keys, "Mean")])
     return figure

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.quantities import quantity, setting_text
-from faultline.experiments.analysis.selection import successful
-from faultline.experiments.figures.palette import LineLook, looks_of_schemes
+from faultline.experiments.analysis.quantities import duration_text, quantity, setting_text
+from faultline.experiments.analysis.selection import is_knob, successful
+from faultline.experiments.figures.palette import LineLook, look_of, looks_of_schemes
 from faultline.experiments.figures.style import (
     draw_band,
     figure_style,
@@ -68,10 +68,28 @@ def draw_curves(
         _scale_axes(axes, table, x)
         for axis in axes[::across]:
             axis.set_ylabel(quantity(RATIO).label)
-        figure.legend(handles=axes[0].get_lines(), loc="outside right upper")
-        write_title(figure, f"{quantity(RATIO).label} over {quantity(x).label}")
+        figure.legend(handles=axes[0].get_lines(), loc="outside right center")
+        write_title(figure, _message(table, x, column))
         write_notes(figure, notes)
     return figure
+
+
+def _message(table: pd.DataFrame, x: str, column: str | None) -> str:
+    """Return which scheme trains soonest, at each value of `x` or at its own best one."""
+    label = quantity(x).label
+    if table["strategy"].nunique() < 2:
+        return f"{quantity(RATIO).label} over {label}"
+    places = [] if column is None else [column]
+    if not is_knob(x):
+        places.append(x)
+    rows = table.groupby(places)["mean"].idxmin() if places else [table["mean"].idxmin()]
+    first = list(dict.fromkeys(table.loc[rows, "strategy"]))
+    where = f"each at its best {label}" if is_knob(x) else f"at each {label}"
+    if len(first) == 1:
+        return f"{look_of(first[0]).label} trains soonest, {where}"
+    names = " or ".join(look_of(scheme).label for scheme in first)
+    decisive = " and ".join(quantity(one).label for one in places)
+    return f"{names} trains soonest, depending on {decisive}"
 
 
 def _draw_lines(axis: Axes, panel: pd.DataFrame, x: str, looks: Mapping[str, LineLook]) -> None:
@@ -79,7 +97,8 @@ def _draw_lines(axis: Axes, panel: pd.DataFrame, x: str, looks: Mapping[str, Lin
         line = panel[panel["strategy"] == scheme].sort_values(x)
         draw_band(axis, line[x], line, look.colour)
         axis.plot(line[x], line["mean"], **look.line, markeredgewidth=0)
-    axis.set_xlabel(quantity(x).with_unit)
+    known = quantity(x)
+    axis.set_xlabel(known.label if known.shown_unit == "s" else known.with_unit)
     axis.tick_params(labelbottom=True)
 
 
@@ -97,14 +116,18 @@ def _scale_axes(axes: list[Axes], table: pd.DataFrame, x: str) -> None:
     for axis in axes:
         axis.set_xscale("log" if log_x else "linear")
         axis.set_yscale("log" if log_y else "linear")
-        if len(places) <= _MOST_TICKS:
-            axis.set_xticks(places.tolist())
+        is_time = quantity(x).shown_unit == "s"
+        if len(places) <= _MOST_TICKS or is_time:
+            shown = places[:: -(-len(places) // _MOST_TICKS)]
+            axis.set_xticks(shown.tolist())
             axis.xaxis.set_minor_locator(NullLocator())
         if log_y:
             axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
         for one in (axis.xaxis, axis.yaxis):
             one.set_major_formatter("{x:,.10g}")
             one.set_minor_formatter(NullFormatter())
+        if is_time:
+            axis.xaxis.set_major_formatter(lambda time_s, _: duration_text(time_s))
     if not log_y:
         # An axis from zero shows true proportions, and here wastes at most a third of the height.
         low, high = axes[0].get_ylim()

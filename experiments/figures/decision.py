@@ -13,21 +13,29 @@ from faultline.experiments.analysis.input_scales import InputScale
 from faultline.experiments.analysis.quantities import time_unit
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.figures.palette import OKABE_ITO
-from faultline.experiments.figures.regions import MapAxes, choice_legend, draw_choices
 from faultline.experiments.figures.style import (
     figure_style,
     legend_below,
     name_rows,
+    pale,
     write_notes,
     write_title,
 )
+from matplotlib import patheffects
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 _MOST_BARS = 10
 _SIDE = 25  # Cells of a plane in each direction.
 _OTHERS = 64  # Samples of the other inputs per cell.
+_SOLID, _PALE = 0.82, 0.34
+"""Share of its colour that a cell keeps, if its choice is certain and if it is not."""
+_SURE_PERCENT = 80
+_LEAST_REGION = 0.02
+"""Of the cells of a plane: choices of fewer have no name in it."""
 _LOW, _HIGH = OKABE_ITO[5], OKABE_ITO[1]
 
 
@@ -71,7 +79,7 @@ def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], firs
                 Patch(facecolor=_HIGH, label="at its 90 % quantile"),
             ],
         )
-        write_title(figure, f"What moves the lead of {first}")
+        write_title(figure, f"{scales[shown[0].name].label} moves the lead of {first} most")
         write_notes(
             figure,
             ["Other inputs over their priors. Left of 0, another candidate is expected sooner."],
@@ -102,17 +110,51 @@ def draw_plane(
         By candidates.
     """
     cells = _plane(emulator, design, scales, inputs)
-    chosen = set(cells["best"])
-    looks = {name: (colours[name], name) for name in emulator.candidates if name in chosen}
     with figure_style():
         figure, axis = plt.subplots(figsize=(8.0, 5.2))
-        x, y = (scales[name] for name in inputs)
-        axes = MapAxes(x.label, y.label, _ticks(x), _ticks(y), log_y=True)
-        draw_choices(axis, cells, looks, axes)
-        choice_legend(figure, looks[cells["best"].mode()[0]][0])
-        write_title(figure, "Which candidate is expected to train soonest?")
+        draw_choices(axis, cells, colours)
+        for own, name in zip((axis.xaxis, axis.yaxis), inputs, strict=True):
+            ticks = _ticks(scales[name])
+            own.set_ticks(list(ticks), list(ticks.values()))
+            own.set_label_text(scales[name].label)
+        colour = colours[cells["best"].mode()[0]]
+        likely, less = (Patch(facecolor=pale(colour, share)) for share in (_SOLID, _PALE))
+        likely.set_label(f"at least {_SURE_PERCENT} % likely the soonest")
+        less.set_label("less likely")
+        legend_below(figure, [likely, less])
+        soonest = cells["best"].value_counts(normalize=True)
+        share = "everywhere" if len(soonest) == 1 else f"on {soonest.iloc[0]:.0%} of the plane"
+        write_title(figure, f"{soonest.index[0]} is expected to train soonest {share}")
         write_notes(figure, [f"Emulated. Other inputs: {_OTHERS} samples of their priors."])
     return figure
+
+
+def draw_choices(axis: Axes, cells: pd.DataFrame, colours: Mapping[str, str]) -> None:
+    """Draw the choice in each cell on logarithmic axes, paler if it is not certain, and its name.
+
+    Cells have the columns ``x``, ``y``, ``best`` and the probability of that in ``percent``.
+    """
+    names = list(dict.fromkeys(cells["best"]))
+    shades = [pale(colours[name], share) for name in names for share in (_PALE, _SOLID)]
+    places = 2 * cells["best"].map(names.index) + (cells["percent"] >= _SURE_PERCENT)
+    wide = cells.assign(place=places).pivot(index="y", columns="x", values="place")
+    axis.pcolormesh(
+        wide.columns, wide.index, wide, cmap=ListedColormap(shades), vmin=-0.5,
+        vmax=len(shades) - 0.5, shading="nearest", rasterized=True,
+    )  # fmt: skip
+    axis.set(xscale="log", yscale="log")
+    axis.grid(visible=False)
+    axis.minorticks_off()
+    logs = np.log(cells[["x", "y"]])
+    spread = logs.std()
+    halo = [patheffects.withStroke(linewidth=3.0, foreground="white", alpha=0.85)]
+    for name, of_name in logs.groupby(cells["best"]):
+        if len(of_name) >= _LEAST_REGION * len(cells):
+            apart = (((of_name - of_name.mean()) / spread) ** 2).sum(axis=1)
+            x, y = cells.loc[apart.idxmin(), ["x", "y"]]
+            axis.text(
+                x, y, str(name), ha="center", va="center", fontweight="bold", path_effects=halo
+            )
 
 
 def _plane(

@@ -8,8 +8,15 @@ from pathlib import Path
 import numpy as np
 from faultline.experiments.analysis.failure_draw import Drawing
 from faultline.experiments.analysis.failure_fit import Fit, Lemons
-from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.figures.style import figure_style, mark, save_figure
+from faultline.experiments.analysis.quantities import counted, duration_text, unit_within
+from faultline.experiments.figures.style import (
+    figure_style,
+    legend_below,
+    mark,
+    save_figure,
+    write_notes,
+    write_title,
+)
 from faultline.simulator.failures.failure import KINDS, Kind
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -48,8 +55,10 @@ def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
         axes[1].set_xlabel("days since the start of the job")
         kinds = [kind for kind in KINDS if any(f.kind == kind for f in drawing.failures)]
         handles = [mark(kind, KIND_COLOURS[kind], lw=4) for kind in kinds]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        legend_below(figure, handles, len(handles))
+        every = duration_text(drawing.span_s / len(drawing.failures))
+        write_title(figure, f"{counted(len(drawing.failures), 'failure')}, one every {every}")
+        write_notes(figure, [title])
         return save_figure(figure, path)
 
 

@@ -193,6 +193,7 @@ def _draw_edges(axes: Axes, drawn: Sketch, where: dict[Key, tuple[float, float]]
     """Draw lines whose width grows with the logarithm of the bandwidth, and their legend."""
     busiest = max(map(len, drawn.rows.values()))
     wide = min(max(120.0 / busiest, 1.2), 5.0)
+    thin = min(1.0, wide / 3.0)
     widths = {ends: math.log(sum(links.values())) for ends, links in drawn.edges.items()}
     low, high = min(widths.values(), default=0.0), max(widths.values(), default=0.0)
     lines: dict[str, list[tuple[Key, Key]]] = defaultdict(list)
@@ -210,7 +211,7 @@ def _draw_edges(axes: Axes, drawn: Sketch, where: dict[Key, tuple[float, float]]
                 [(where[one], where[other]) for one, other in drawn_here],
                 colors=colour,
                 linewidths=[
-                    0.35 + (wide - 0.35) * (widths[ends] - low) / (high - low or 1.0)
+                    thin + (wide - thin) * (widths[ends] - low) / (high - low or 1.0)
                     for ends in drawn_here
                 ],
                 alpha=0.8,

@@ -73,9 +73,21 @@ def draw_timeline(events: Sequence[Event], title: str) -> Figure:
         lanes.set_xlabel(f"simulated time ({unit.name})")
         if not whole:
             lanes.set_title("The window marked above", fontsize=10)
-        write_title(figure, title)
-        write_notes(figure, [_KEY])
+        write_title(figure, _message(activities))
+        write_notes(figure, [f"{title}.", _KEY])
     return figure
+
+
+def _message(activities: pd.DataFrame) -> str:
+    """Return which share of the time trains, and what takes most of the rest."""
+    spans_s = (activities["end_s"] - activities["start_s"]).groupby(activities["activity"]).sum()
+    shares = 100 * spans_s / spans_s.sum()
+    text = f"Undisturbed steps take {shares.get('training', 0.0):.0f} % of the time"
+    others = shares.drop("training", errors="ignore")
+    if others.empty:
+        return text
+    name = _NAMES[str(others.idxmax())].partition(",")[0]
+    return f"{text}; most of the rest, {others.max():.0f} %: {name}"
 
 
 def _draw_steps(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: float) -> None:

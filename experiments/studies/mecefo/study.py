@@ -53,7 +53,7 @@ def draw_drops(simulated: pd.DataFrame) -> Figure:
         mark("95 % interval over seeds", "black", lw=1.0),
     ]
     legend_below(figure, handles, 5)
-    write_title(figure, "MeCeFO's losses are met; Bamboo's and Oobleck's are for 350M, not for 7B")
+    write_title(figure, "MeCeFO's losses are met, those of Bamboo and Oobleck for 350M alone")
     return figure
 
 

@@ -50,7 +50,7 @@ def draw_loop(table: pd.DataFrame) -> Figure:
     axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set(xlim=(0, float(left.max()) + 0.08), xlabel="share of 15 days lost")
     legend_below(figure, axis)
-    write_title(figure, "Restarts cost more than the GPUs that are missing")
+    write_title(figure, "With packed replicas restarts cost more than missing GPUs")
     write_notes(figure, ["32,768 GPUs at Llama 3's failure rate, restarts of ten minutes."])
     return figure
 

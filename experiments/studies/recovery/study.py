@@ -165,14 +165,15 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
             axis.plot((least * most) ** 0.5, row.modelled_s, "o", color=colour, mfc=fill, ms=6)
         axis.plot([], [], "o", color=colour, label=system)
     axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="fitted on")
-    axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published", ylabel="modelled")
+    axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published recovery", ylabel="modelled")
     for one in (axis.xaxis, axis.yaxis):
         one.set_ticks(list(_TICKS.values()), list(_TICKS))
         one.set_ticks([], minor=True)
     legend_below(figure, axis)
     predicted = table[table.role == "predicted"]
     met = int((predicted.off.abs() <= _MET_WITHIN).sum())
-    write_title(figure, f"{met} of {len(predicted)} predicted recoveries are within 15 %")
+    share = f"{met} of {len(predicted)} predicted recoveries"
+    write_title(figure, f"{share} are within 15 % of the published ones")
     write_notes(figure, ["Grey: within 15 %. Lines: published as a range."])
     return figure
 

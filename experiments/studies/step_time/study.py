@@ -215,7 +215,8 @@ def draw_one_to_one(table: pd.DataFrame) -> Figure:
     entries += [mark("fitted on", linestyle="", **_FITTED), mark("equal; band: 10 %")]
     legend_below(figure, entries, 4)
     most = judged(table).error.abs().quantile(_MOST, interpolation="higher")
-    write_title(figure, f"{_MOST:.0%} of the predicted steps are within {most:.1%}")
+    share = f"{100 * _MOST:.0f} % of the predicted steps"
+    write_title(figure, f"{share} are within {100 * most:.1f} % of the published ones")
     return figure
 
 

@@ -98,7 +98,7 @@ def test_settings_in_words() -> None:
         "strategy.other": None,
         "x.y": math.nan,
     }
-    assert setting_text(setting) == "spare, r = 9, MTBF = 43,200 s"
+    assert setting_text(setting) == "spare, r = 9, MTBF = 12 h"
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_curves_have_units_names_and_panels() -> None:
     figure = draw_curves(frame, MTBF, RESTART)
     shown = words_in(figure)
     assert len(panels(figure)) == 2
-    for words in ("MTBF of the system (s)", "time-to-train ratio", "restart = 60 s",
-                  "restart = 90 s", "SPARe + checkpoint",
+    for words in ("MTBF of the system\n", "5 min\n", "time-to-train ratio", "restart = 1 min",
+                  "restart = 1.5 min", "SPARe + checkpoint",
                   "Mean and 95 % interval over 3 seeds."):  # fmt: skip
         assert words in shown
     assert "Averaged" not in shown
@@ -292,7 +292,7 @@ def test_the_timeline_shows_what_happened() -> None:
     assert record["restarts"] > 0
     figure = draw_timeline(events, "spare, seed 1")
     shown = words_in(figure)
-    for words in ("Spare, seed 1", "steps completed", "work lost", "restart",
+    for words in ("spare, seed 1", "steps completed", "work lost", "restart",
                   "simulated time (", "The window marked above"):  # fmt: skip
         assert words in shown
     window = busiest_window(events, activities_of(events))

@@ -22,7 +22,6 @@ from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
 SCHEMES = {"checkpoint, every 12 min": "checkpoint", "ReCycle": "recycle", "SPARe r=3": "spare"}
 FACTS = AnswerFacts(
     "A <cluster> & its job",
-    "Which scheme trains this model soonest?",
     ("4,096 GPUs in 512 groups",),
     ("Take ReCycle: 53 days.", "If that is wrong, it loses 3 h."),
     table_of("ranking-table", "Schemes", [text("scheme", "scheme")], [{"scheme": "ReCycle"}]),
