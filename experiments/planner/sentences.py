@@ -184,26 +184,24 @@ def _measure(answer: Answer, found: Sequence[Swing]) -> str:
 
 
 def _measure_most(answer: Answer, costs: SimulatedCosts, found: Sequence[Swing]) -> str:
-    """Return the input with the largest effect, and where the advice turns."""
+    """Return the input of the largest effect among those that change the advice, if any does."""
     most, scales = found[0], scales_of(costs.design)
     if most.size_s < _SMALL_SWING * answer.rows[0].judgement.bands.mean:
         return (
             f"Nothing is worth measuring first: no input moves the lead by {_ZONE} of the time "
             f"(the most, {scales[most.name].label}: {duration_text(most.size_s)})."
         )
-    text = (
-        f"Measure first: {scales[most.name].label} ({scales[most.name].range_text()}); it moves "
-        f"the lead by {duration_text(most.size_s)}"
-    )
-    names = costs.candidates
     turning = next((one for one in found if one.turns()), None)
-    if turning is most:
-        return f"{text}: {most.turns_text(names, scales[most.name])}."
+    shown = turning or most
+    scale, size = scales[shown.name], duration_text(shown.size_s)
     if turning is None:
-        return f"{text}, and no value of a single input changes the advice."
+        return (
+            "Nothing is worth measuring first: no value of a single input changes the advice. "
+            f"The lead moves most, by {size}, with the {scale.label} ({scale.range_text()})."
+        )
     return (
-        f"{text}, and does not change the advice; {scales[turning.name].label} does: "
-        f"{turning.turns_text(names, scales[turning.name])}."
+        f"Measure first: {scale.label} ({scale.range_text()}); it moves the lead by {size}: "
+        f"{turning.turns_text(costs.candidates, scale)}."
     )
 
 
