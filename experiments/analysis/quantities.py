@@ -55,6 +55,11 @@ def duration_text(span_s: float) -> str:
     return f"{span_s / unit.seconds:.3g} {unit.symbol}"
 
 
+def percent_text(share: float, decimals: int = 0) -> str:
+    """Return a share in percent: ``7.8 %``."""
+    return f"{100.0 * share:.{decimals}f} %"
+
+
 def counted(count: int, thing: str) -> str:
     """Return a number and its noun: ``1 rack``, ``2 racks``."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")

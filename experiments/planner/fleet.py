@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import percent_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
@@ -283,8 +284,8 @@ def print_fleet(console: Console, fleet: Fleet, price_per_gpu_hour: float | None
 
 
 def _row(split: Split, schemes: Sequence[str]) -> list[str]:
-    goodputs = {one.choice.scheme: f"{one.goodput.mean:.1%}" for one in split.outcomes}
-    share = f"{split.outcomes[0].share.mean:.1%}" if split.outcomes else "-"
+    goodputs = {one.choice.scheme: percent_text(one.goodput.mean, 1) for one in split.outcomes}
+    share = percent_text(split.outcomes[0].share.mean, 1) if split.outcomes else "-"
     cells = [goodputs.get(scheme, "-") for scheme in schemes]
     return [f"{split.standbys:,}", f"{split.groups:,}", *cells, share]
 
@@ -295,14 +296,16 @@ def fleet_text(fleet: Fleet, price_per_gpu_hour: float | None = None) -> str:
     outcome = best.outcomes[0]
     scheme = pair_name(outcome.choice.scheme, outcome.choice.protection)
     low, high = (max(0.0, end) for end in (outcome.share.low, outcome.share.high))
-    interval = f" (95 % interval {low:.1%} to {high:.1%})" if low <= high else ""
+    ends = f"{percent_text(low, 1)} to {percent_text(high, 1)}"
+    interval = f" (95 % interval {ends})" if low <= high else ""
+    share = percent_text(outcome.share.mean, 1)
     text = (
         f"Keep {best.standbys:,} of {fleet.machines:,} machines on standby and train "
-        f"{best.groups:,} groups with {scheme}: {outcome.share.mean:.1%} of the fleet{interval}"
+        f"{best.groups:,} groups with {scheme}: {share} of the fleet{interval}"
     )
     if first is not best and first.outcomes:
         alone = first.outcomes[0].share.mean
-        text += f"; with {first.standbys:,} on standby at most {alone:.1%}"
+        text += f"; with {first.standbys:,} on standby at most {percent_text(alone, 1)}"
     hours = 0.01 * 24.0 * fleet.gpus
     cost = "" if price_per_gpu_hour is None else f", {hours * price_per_gpu_hour:,.0f}"
     return f"{text}. One point of it is {hours:,.0f} GPU-hours a day{cost}."

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from faultline.experiments.analysis.decision import BAND, INDIFFERENCE
-from faultline.experiments.analysis.quantities import duration_text, number_text, time_text
+from faultline.experiments.analysis.decision import INDIFFERENCE
+from faultline.experiments.analysis.quantities import (
+    duration_text,
+    number_text,
+    percent_text,
+    time_text,
+)
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.config.keys import path_of
 from faultline.experiments.config.reference import unmet_condition, value_in_force
@@ -108,7 +113,7 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
         TableColumn(situation.unit, lambda one: span(one["row"])),
         TableColumn("80 % band", lambda one: band_text(answer, one["row"])),
         TableColumn("best", lambda one: _times_best(one["row"])),
-        TableColumn("within 1 %", lambda one: _percent(one["row"].judgement.within.mean)),
+        TableColumn("within 1 %", lambda one: percent_text(one["row"].judgement.within.mean)),
         TableColumn("loss if wrong", lambda one: loss(one["row"])),
     ]
     if price_per_gpu_hour is not None:
@@ -132,10 +137,6 @@ def _name(answer: Answer, row: Row) -> str:
 def _times_best(row: Row) -> str:
     """Return in how many of its worlds a scheme was the soonest."""
     return f"{row.judgement.best.mean * row.worlds:.0f} of {row.worlds}"
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.0f} %"
 
 
 def memory_text(row: Row) -> str:
@@ -180,39 +181,14 @@ def legend_texts(answer: Answer) -> Iterator[str]:
         "GPU without failures, of its memory, and the share of recoveries that did not fit."
     )
     if answer.rows:
-        share = answer.rows[0].judgement.bands.input_share
-        yield (
-            f"Unknown inputs make {share:.0%} of the variance of {answer.advised}, luck the rest."
-        )
+        share = percent_text(answer.rows[0].judgement.bands.input_share)
+        yield f"Unknown inputs make {share} of the variance of {answer.advised}, luck the rest."
     if answer.costs is not None:
         yield (
             f"≥: some runs did not end. A run counts at most {time_text(answer.costs.cap_s)}, "
             f"{CAP:g} times the soonest (the cap)."
         )
-    if text := apart_text(answer):
-        yield text
     yield given_text(answer)
-
-
-def apart_text(answer: Answer) -> str:
-    """Return a line with the scenario's values that are unusual under their priors, if any are."""
-    import numpy as np
-
-    if not answer.choices:
-        return ""
-    scenario, apart = answer.choices[0].resolved.scenario, []
-    for key in answer.keys:
-        low, high = key.prior.quantile(np.array(BAND)).tolist()
-        value = 1.0 if key.times else value_in_force(scenario, path_of(key.dotted))
-        if value is not None and not low <= value <= high:
-            own, *ends = (number_text(one, 3) if one else "0" for one in (value, low, high))
-            apart.append(f"{key.dotted} = {own} ({' to '.join(ends)})")
-    if not apart:
-        return ""
-    return (
-        "Values of the scenario outside the 80 % range of their priors, which --at-values takes: "
-        f"{', '.join(apart)}"
-    )
 
 
 def given_text(answer: Answer) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from faultline.experiments.analysis.decision import INDIFFERENCE, Judgement, judge
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.analysis.quantities import percent_text
 from faultline.experiments.config.priors import UncertainKey
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
@@ -229,7 +230,7 @@ class Race:
         if is_behind:
             late = least_s / self._expected_s(first.lives) - 1.0
             name = look_of(first.scheme).label
-            reason = f"without failures {late:.0%} slower than {name} with them"
+            reason = f"without failures {percent_text(late)} slower than {name} with them"
             self._left_out.append(LeftOut(choice.scheme, choice.protection, reason))
         return is_behind
 

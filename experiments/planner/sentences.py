@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from faultline.experiments.analysis.decision import INDIFFERENCE
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.input_scales import scales_of
-from faultline.experiments.analysis.quantities import counted, duration_text, number_text
+from faultline.experiments.analysis.quantities import (
+    counted,
+    duration_text,
+    number_text,
+    percent_text,
+)
 from faultline.experiments.analysis.sensitivity import Swing, swings
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
@@ -16,7 +21,7 @@ from faultline.experiments.planner.choice_texts import choice_text, pair_name
 from faultline.experiments.planner.race import NO_TIME
 from faultline.experiments.planner.situation import Situation
 
-_ZONE = f"{INDIFFERENCE:.0%}".replace("%", " %")
+_ZONE = percent_text(INDIFFERENCE)
 _SMALL_SWING = 0.01
 """An input that swings the lead by less than this share of the time decides nothing."""
 
@@ -62,7 +67,9 @@ def _likely(row: Row) -> str:
     best = row.judgement.best
     if best.mean in (0.0, 1.0):
         return (
-            f"under {100 * best.high:.0f} %" if best.mean == 0.0 else f"over {100 * best.low:.0f} %"
+            f"under {percent_text(best.high)}"
+            if best.mean == 0.0
+            else f"over {percent_text(best.low)}"
         )
     return f"{100 * best.mean:.0f} ± {50 * (best.high - best.low):.0f} %"
 
@@ -117,29 +124,22 @@ def _loss(answer: Answer) -> str:
         return f"In each of {counted(answer.worlds, 'world')} it is within {_ZONE} of the soonest."
     wrong = 1.0 - first.within.mean
     return (
-        f"If that is wrong ({100 * wrong:.0f} % of worlds, by more than {_ZONE}), it loses "
+        f"If that is wrong ({percent_text(wrong)} of worlds, by more than {_ZONE}), it loses "
         f"{duration_text(first.loss_if_wrong)} on average; over all worlds its expected loss is "
         f"{duration_text(first.regret.mean)}."
     )
 
 
 def _condition(answer: Answer) -> str:
-    """Return on what the answer is conditional: worlds of leading schemes that do not end."""
-    ended = [
-        f"in {each} of {row.worlds} worlds of {look_of(row.choice.scheme).label}, {reason}"
-        for row in (answer.rows[0], *(row for row in answer.rows[1:] if _may_lead(row)))
-        for reason, each in row.endings.most_common(1)
-    ]
-    if not ended:
-        return ""
-    return (
-        f"Conditional on the cap, {_cap_text(answer)}, at which runs without an end count: "
-        f"{'; '.join(ended)}."
+    """Return on what the answer is conditional, if runs of schemes that may lead did not end."""
+    leading = (
+        row
+        for row in answer.rows
+        if row is answer.rows[0] or row.judgement.tied or row.judgement.best.mean > 0.0
     )
-
-
-def _may_lead(row: Row) -> bool:
-    return row.judgement.tied or row.judgement.best.mean > 0.0
+    if not any(row.endings for row in leading):
+        return ""
+    return f"Conditional on the cap, {_cap_text(answer)}, at which runs without an end count."
 
 
 def endings_texts(answer: Answer) -> Iterator[str]:
