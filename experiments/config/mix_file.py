@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -273,7 +273,12 @@ def load_mix(name_or_path: str) -> MixFile:
     Raises UserError if there is no such file or it is no mix; names the line of the first mistake
     and the number of others.
     """
-    source = _MixSource.of_text(name_or_path, mix_text(name_or_path))
+    return _mix_of(name_or_path, mix_text(name_or_path))
+
+
+@lru_cache(maxsize=8)
+def _mix_of(name_or_path: str, content: str) -> MixFile:
+    source = _MixSource.of_text(name_or_path, content)
     source.check_syntax()
     source.tables.setdefault("name", Path(name_or_path).stem)
     try:

@@ -24,7 +24,7 @@ from faultline.experiments.job.hardware import breakage_of, gpus_per_machine, st
 from faultline.experiments.planner.choice_texts import choice_data, pair_name
 from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.race import FIRST_WORLDS
-from faultline.experiments.planner.simulation import run_points, simulated_steps
+from faultline.experiments.planner.simulation import run_tasks, simulated_steps
 from faultline.experiments.planner.situation import Situation, choices_like, read_situation
 from faultline.experiments.runs.point import Point
 from faultline.platforms.errors import PlatformError
@@ -238,7 +238,7 @@ def _simulated(
     pairs = [(place, seed) for place in range(len(flat)) for seed in seeds]
     short = [resolved.shortened(length, limit_s) for resolved in resolved_jobs]
     points = [Point.of(short[place], seed) for place, seed in pairs]
-    records = (record for record in run_points(points, on_done) if record is not None)
+    records = (record for record in run_tasks(points, on_done) if record is not None)
     outcomes = []
     for at_split in choices:
         found = []

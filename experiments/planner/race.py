@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isfinite
 
 import numpy as np
@@ -19,9 +20,16 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
 from faultline.experiments.planner.candidates import Candidate, Candidates, LeftOut
 from faultline.experiments.planner.deadline import OutOfTimeError, deadline
-from faultline.experiments.planner.simulation import IMPOSSIBLE, Lives, OnDone, simulate_worlds
+from faultline.experiments.planner.simulation import (
+    IMPOSSIBLE,
+    Lives,
+    OnDone,
+    run_tasks,
+    simulate_worlds,
+)
 from faultline.experiments.planner.situation import Situation
 from faultline.experiments.planner.tuning import tune
+from faultline.experiments.runs.point import RunCall
 
 FIRST_WORLDS = 4
 """Worlds of the first stage; each later stage doubles them."""
@@ -148,8 +156,10 @@ class Race:
 
     def _simulate_waiting(self) -> None:
         """Simulate the waiting candidates in the worlds so far, but for those that are behind."""
-        tuned = [(one, tune(one.choices, self._design)) for one in self._waiting]
-        ahead = [(one, choice) for one, choice in tuned if not self._is_behind(choice)]
+        tuning = partial(tune, design=self._design)
+        tuned = run_tasks([RunCall(tuning, one.choices) for one in self._waiting])
+        pairs = zip(self._waiting, tuned, strict=True)
+        ahead = [(one, choice) for one, choice in pairs if not self._is_behind(choice)]
         self._waiting = [one for one, _ in ahead]
         found = self._simulate([choice for _, choice in ahead], range(self._worlds))
         started = [

@@ -6,11 +6,12 @@ All candidates live through the same worlds, with the same failures (common rand
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
+from itertools import takewhile
 from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 from faultline.experiments.analysis.design import Design, Floats
@@ -21,8 +22,9 @@ from faultline.experiments.job.sampled_job import at_sample
 from faultline.experiments.planner.deadline import OutOfTimeError, deadline
 from faultline.experiments.planner.endings import ending_of
 from faultline.experiments.runs import execution
-from faultline.experiments.runs.point import Point, cores
-from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.point import RunCall, Task, cores
+from faultline.experiments.runs.record import SimulatedRun
+from faultline.experiments.runs.single_run import replay
 
 LIVES = 2
 """Runs of a candidate in each world: two separate luck from unknown inputs."""
@@ -40,6 +42,21 @@ _BEGINNING = 0.25
 _WORTH_STARTING_WORKERS_S = 4.0
 
 OnDone = Callable[[], None] | None
+
+
+class _Life(NamedTuple):
+    """A run, by the attributes of `Lives`."""
+
+    time_s: float
+    refused: float
+    events: float
+    goodput: float
+
+
+_NO_LIFE = _Life(inf, 0.0, 0.0, 0.0)
+
+_Lived = tuple[list[_Life], str]
+"""The lives of a candidate in a world, and why one of them has no end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +80,13 @@ class Lives:
     events: Floats
     goodput: Floats
     endings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, worlds: Iterable[_Lived | None]) -> Lives:
+        """Return the runs in the worlds before the first one without a result."""
+        lived = list(takewhile(lambda world: world is not None, worlds))
+        lives = np.array([lives for lives, _ in lived], float).reshape(-1, LIVES, len(_NO_LIFE))
+        return cls(*np.moveaxis(lives, 2, 0), tuple(ending for _, ending in lived))
 
     def first(self, worlds: int) -> Lives:
         """Return the first worlds."""
@@ -91,6 +115,17 @@ def simulated_steps(resolved: ResolvedJob) -> int:
     return max(1, min(resolved.scenario.job.steps, round(min(wanted, MOST_STEPS))))
 
 
+@dataclass(frozen=True, slots=True)
+class _World:
+    """A candidate in a world: a sample of the inputs, and lives from a seed on."""
+
+    resolved: ResolvedJob  # As it is tuned.
+    sample: Mapping[str, float]
+    seed: int
+    steps: int  # Of the simulated job.
+    limit_s: float  # Time to train of the whole job at which a run is stopped, in seconds.
+
+
 def simulate_worlds(
     choices: Sequence[Choice],
     design: Design,
@@ -102,9 +137,6 @@ def simulate_worlds(
     ends_s: float = inf,
 ) -> list[Lives]:
     """Simulate candidates in some worlds, all of them in the first world before the next.
-
-    If runs are shorter than the job, the rest of the job goes on as after their beginning. A run of
-    the beginning alone has the same failures, and gives its time.
 
     Parameters
     ----------
@@ -126,83 +158,79 @@ def simulate_worlds(
         Time of the monotonic clock at which runs are ended, in seconds. Each candidate then has
         the worlds whose runs and those before are complete.
     """
-    places = list(worlds)
-    tasks, owners = [], []
-    refused_values: dict[tuple[int, int], str] = {}
-    whole = choices[0].resolved.scenario.job.steps if choices else steps
-    share, begun = steps / whole, round(_BEGINNING * steps) if steps < whole else 0
-    for place, world in enumerate(places):
-        for row, choice in enumerate(choices):
-            try:
-                job = at_sample(choice.resolved, design.sample(world))
-            except UserError as error:
-                refused_values[row, place] = str(error)
-                continue
-            short = job.shortened(steps, share * limit_s)
-            lengths = [short] if begun == 0 else [job.shortened(begun, share * limit_s), short]
-            for life, length in product(range(LIVES), lengths):
-                tasks.append(Point.of(length, first_seed + LIVES * world + life))
-                owners.append(((row, place, life), length is short))
-    shape = (len(choices), len(places), LIVES)
-    time_s = np.full(shape, np.inf)
-    refused, events, goodput = np.zeros((3, *shape))
-    endings = [
-        [refused_values.get((row, place), "") for place in range(len(places))]
-        for row in range(len(choices))
-    ]
-    done = [len(places)] * len(choices)
-    begun_s = np.zeros(shape)
-    for (at, is_whole), record, task in zip(
-        owners, run_points(tasks, on_done, ends_s), tasks, strict=True
-    ):
-        row, place, _ = at
-        if record is None:
-            done[row] = min(done[row], place)
-        elif record["completed_steps"] < record["steps"]:
-            endings[row][place] = ending_of(record, task)
-        elif not is_whole:
-            begun_s[at] = record["time_s"]
-        else:
-            goes_on_s = (record["time_s"] - begun_s[at]) * (whole - begun) / (steps - begun)
-            time_s[at], goodput[at] = begun_s[at] + goes_on_s, record["goodput"]
-            if time_s[at] > limit_s:
-                endings[row][place] = ending_of(record, task)
-        if record is not None and is_whole:
-            refused[at], events[at] = record["states_refused"], record["events"]
-    return [
-        Lives(time_s[row], refused[row], events[row], goodput[row], tuple(endings[row])).first(
-            done[row]
+    tasks = [
+        RunCall(
+            _live,
+            _World(one.resolved, design.sample(world), first_seed + LIVES * world, steps, limit_s),
         )
-        for row in range(len(choices))
+        for world in worlds
+        for one in choices
     ]
 
+    def on_lived() -> None:
+        for _ in range(LIVES if on_done else 0):
+            on_done()
 
-def run_points(
-    tasks: Sequence[Point], on_done: OnDone = None, ends_s: float = inf
-) -> list[Record | None]:
-    """Run points, the first ones first; start worker processes only if there is enough work.
+    found = run_tasks(tasks, on_lived, ends_s)
+    return [Lives.of(found[row :: len(choices)]) for row in range(len(choices))]
+
+
+def _live(world: _World) -> _Lived:
+    """Simulate a candidate in a world.
+
+    If runs are shorter than the job, the rest of the job goes on as after their beginning.
+    """
+    whole, steps = world.resolved.scenario.job.steps, world.steps
+    limit_s = steps / whole * world.limit_s
+    try:
+        job = at_sample(world.resolved, world.sample).shortened(steps, limit_s)
+    except UserError as error:
+        return [_NO_LIFE] * LIVES, str(error)
+    begun = round(_BEGINNING * steps) if steps < whole else 0
+    lives, ending = list[_Life](), ""
+    for seed in range(world.seed, world.seed + LIVES):
+        progress = replay(job, seed, noted_batches=begun or inf)
+        simulated = SimulatedRun(job, progress, seed, "replay", "")
+        time_s, goodput = progress.now_s, simulated.goodput
+        if simulated.completed_steps < steps:
+            time_s, goodput, ending = inf, 0.0, ending_of(progress, job)
+        elif begun:
+            # A run ends with a save, which the whole job has once.
+            begun_s = progress.noted_s + job.durations.save_s
+            time_s = begun_s + (time_s - begun_s) * (whole - begun) / (steps - begun)
+        elif steps < whole:
+            time_s *= whole / steps
+        lives.append(_Life(time_s, progress.states_refused, progress.events, goodput))
+    return lives, ending
+
+
+def run_tasks(
+    tasks: Sequence[Task], on_done: OnDone = None, ends_s: float = inf
+) -> list[Any | None]:
+    """Return the results of tasks, the first ones first; start workers only if it is worth it.
 
     Starting them takes longer than a dozen small runs. The run time is estimated from the runs so
-    far; the records do not depend on it. Those of runs that are ended at `ends_s`, on the monotonic
-    clock, are None.
+    far; the results do not depend on it. Those of tasks that are ended at `ends_s`, on the
+    monotonic clock, are None.
     """
-    records: list[Record | None] = [None] * len(tasks)
+    results: list[Any | None] = [None] * len(tasks)
     began_s = time.monotonic()
     with suppress(OutOfTimeError), deadline(ends_s):
         for place, task in enumerate(tasks):
             left = len(tasks) - place
             expected_s = (time.monotonic() - began_s) / place * left if place else 0.0
-            if expected_s > _WORTH_STARTING_WORKERS_S and cores() > 1:
-                _run_in_workers(tasks[place:], records, on_done)
+            is_worth_it = execution.kept_workers_are_up() or expected_s > _WORTH_STARTING_WORKERS_S
+            if is_worth_it and left > 1 and cores() > 1:
+                _run_in_workers(tasks[place:], results, on_done)
                 break
-            records[place] = execution.simulate([task], workers=1, on_done=on_done)[0]
-    return records
+            results[place] = execution.simulate([task], workers=1, on_done=on_done)[0]
+    return results
 
 
-def _run_in_workers(rest: Sequence[Point], records: list[Record | None], on_done: OnDone) -> None:
-    """Fill in the last of some records; tasks start from the last one."""
+def _run_in_workers(rest: Sequence[Task], results: list[Any | None], on_done: OnDone) -> None:
+    """Fill in the last of some results; tasks start from the last one."""
 
-    def keep(place: int, record: Record) -> None:
-        records[len(records) - 1 - place] = record
+    def keep(place: int, result: Any) -> None:
+        results[len(results) - 1 - place] = result
 
     execution.simulate(rest[::-1], on_done=on_done, on_value=keep)

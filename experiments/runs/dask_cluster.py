@@ -33,6 +33,7 @@ class DaskExecutor:
     """
 
     in_flight = 2_000  # Enough to keep each thread of a large cluster busy.
+    is_up = True
 
     def __init__(self, address: str) -> None:
         self._address = address

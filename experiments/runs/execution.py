@@ -93,6 +93,12 @@ def workers_kept(workers: int | None = None, scheduler: str | None = None) -> It
             _kept_executor.reset(token)
 
 
+def kept_workers_are_up() -> bool:
+    """Return whether workers are kept and have started, so that a task need not wait for them."""
+    kept = _kept_executor.get()
+    return kept is not None and kept.is_up
+
+
 def simulate(
     tasks: Sequence[Task],
     file: Path | None = None,

@@ -31,6 +31,11 @@ class RunExecutor(Protocol):
 
     in_flight: int  # Requests to submit at a time.
 
+    @property
+    def is_up(self) -> bool:
+        """Whether its workers have started."""
+        ...
+
     def submit(self, request: Request) -> Future[RunOutcome]:
         """Begin a task."""
         ...
@@ -104,6 +109,7 @@ class InThisProcess:
     """Executes one task after the other in this process, without limits."""
 
     in_flight = 1
+    is_up = True
 
     def submit(self, request: Request) -> Future[RunOutcome]:
         """Execute a task."""

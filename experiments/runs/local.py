@@ -35,6 +35,11 @@ class LocalExecutor:
                 f"{_MOST_PER_CORE} per core"
             )
 
+    @property
+    def is_up(self) -> bool:
+        """Whether its workers have started."""
+        return self._pool is not None
+
     def submit(self, request: Request) -> Future[RunOutcome]:
         """Begin a task; see `RunExecutor`."""
         with self._lock:

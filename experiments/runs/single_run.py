@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.config.scenario import Scenario
@@ -23,6 +24,7 @@ from faultline.simulator.replay.engine import ReplayEngine
 
 if TYPE_CHECKING:
     from faultline.experiments.config.grid import EngineName
+    from faultline.simulator.accounting.progress import Progress
     from faultline.simulator.accounting.timeline import Event
     from faultline.simulator.processes.process import SimgridResult
 
@@ -56,17 +58,7 @@ def run(
     """
     resolved = resolve(job) if isinstance(job, Scenario) else job
     if engine == "replay":
-        seeded = resolved.job(seed)
-        strategy = resolved.strategy()
-        training = Training(
-            seeded,
-            strategy,
-            record_event,
-            on_checkpoint,
-            records_steps=records_steps,
-        )
-        simulate(training, ReplayEngine(seeded))
-        progress = training.progress
+        progress = replay(resolved, seed, record_event, on_checkpoint, records_steps=records_steps)
     else:
         result = simulate_on_simgrid(resolved, seed, events=record_event is not None)
         progress = result.progress
@@ -74,6 +66,26 @@ def run(
             for event in result.events:
                 record_event(event)
     return record_of(SimulatedRun(resolved, progress, seed, engine, scenario_hash(resolved)))
+
+
+def replay(
+    resolved: ResolvedJob,
+    seed: int,
+    record_event: Callable[[Event], None] | None = None,
+    on_checkpoint: Callable[[int, float], None] | None = None,
+    *,
+    records_steps: bool = True,
+    noted_batches: float = inf,
+) -> Progress:
+    """Simulate a resolved job on the replay engine, and return its progress.
+
+    The other parameters are those of `run`, and the full batches after which the time is noted.
+    """
+    job, strategy = resolved.job(seed), resolved.strategy()
+    training = Training(job, strategy, record_event, on_checkpoint, records_steps=records_steps)
+    training.progress.noted_batches = noted_batches
+    simulate(training, ReplayEngine(job))
+    return training.progress
 
 
 def simulate_on_simgrid(resolved: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -80,6 +81,9 @@ class Progress:
     # Energy that GPUs drew beyond their rated power, in seconds of all GPUs' rated power.
     raised_power_s: float = 0.0
     now_s: float = 0.0  # Simulated time, in seconds.
+    # Full batches after which the time is noted, and that time: infinite without or before them.
+    noted_batches: float = inf
+    noted_s: float = inf
     # Simulated time by cause (`badput`), in seconds; the sum is `now_s`. Steps not saved yet
     # are booked as if they were kept.
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
@@ -90,10 +94,12 @@ class Progress:
         return Batches(self.completed_batches, self.samples)
 
     def train(self, steps: int, each: Batches) -> None:
-        """Count the batches that some steps have trained."""
+        """Count the batches that some steps have trained by now."""
         trained, samples = each
         self.completed_batches += steps * trained
         self.samples += steps * samples
+        if self.completed_batches >= self.noted_batches:
+            self.noted_batches, self.noted_s = inf, self.now_s
 
     def mark(self) -> Mark:
         """Return a mark for `take_back`: it keeps the times booked until now."""

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job.background import Write
 from faultline.simulator.job.conditions import UNDISTURBED, Slowdown
 from faultline.strategies.interface.recovery import RESTART, SHRINK, Recovery, SentMove
 from faultline.strategies.interface.step_shares import Pipeline
+from numpy.typing import NDArray
 
 
 class Compute(NamedTuple):
@@ -164,6 +166,7 @@ Phase = (
 
 
 NONE_MISSING: Mapping[int, Failure] = MappingProxyType({})
+NO_TIMES_S: NDArray[np.float64] = np.empty(0)
 
 
 class Outcome(NamedTuple):
@@ -186,7 +189,7 @@ class Outcome(NamedTuple):
         QuietSteps: the number of steps executed.
     all_reduce_s : float
         QuietSteps: the seconds of all their all-reduces.
-    ends_s : sequence of float
+    ends_s : ndarray of float
         QuietSteps: the ends of the steps in `Snapshots`, in seconds of simulated time.
     disturbed_s : float
         Compute, AllReduce: by how many seconds writes at the same time prolonged it.
@@ -198,5 +201,5 @@ class Outcome(NamedTuple):
     phases: tuple[tuple[str, float], ...] = ()
     steps: int = 0
     all_reduce_s: float = 0.0
-    ends_s: Sequence[float] = ()
+    ends_s: NDArray[np.float64] = NO_TIMES_S
     disturbed_s: float = 0.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from itertools import count
 
+import numpy as np
 from faultline.simulator.accounting.timeline import EventKind
 from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.job.background import Write
@@ -177,21 +177,22 @@ class Saver:
         """
         state, progress = self._state, self._state.progress
         begun, each_s = progress.completed_steps, outcome.all_reduce_s / outcome.steps
-        numbers = count(begun + due.first, due.every)
-        ends_s = dict(zip(numbers, outcome.ends_s, strict=False))
+        ends_s = outcome.ends_s
+        numbers = begun + due.first + due.every * np.arange(len(ends_s))
         if not last:
-            ends_s.pop(begun + outcome.steps, None)
+            is_earlier = numbers < begun + outcome.steps
+            numbers, ends_s = numbers[is_earlier], ends_s[is_earlier]
         kept: dict[int, list[SnapshotSlot]] = {}
         for slot in state.memory.slots:
-            taken = slot.steps_with_snapshot(ends_s)
+            taken = slot.places_with_snapshot(numbers, ends_s)
             progress.snapshots += len(taken)
-            for done in taken[-2:]:
-                kept.setdefault(done, []).append(slot)
-        for done in sorted(kept):
-            steps = done - progress.completed_steps
-            state.book_quiet_steps(steps, ends_s[done], steps * each_s)
-            snapshot, state.restarts_since_save = state.to_save(ends_s[done]), 0
-            for slot in kept[done]:
+            for place in taken[-2:]:
+                kept.setdefault(place, []).append(slot)
+        for place in sorted(kept):
+            steps, end_s = numbers.item(place) - progress.completed_steps, ends_s.item(place)
+            state.book_quiet_steps(steps, end_s, steps * each_s)
+            snapshot, state.restarts_since_save = state.to_save(end_s), 0
+            for slot in kept[place]:
                 slot.settle(snapshot.at_s)
                 slot.put(snapshot)
         return progress.completed_steps - begun

@@ -136,8 +136,8 @@ class TrainingState:
         return self.progress.completed_batches >= self._enough
 
     def batches_left(self) -> float:
-        """Return how many full batches are still to be trained."""
-        return self._enough - self.progress.completed_batches
+        """Return how many full batches come before the end, or before the time to note."""
+        return min(self._enough, self.progress.noted_batches) - self.progress.completed_batches
 
     def to_save(self, now_s: float) -> Saved:
         """Return the current state as it would be saved."""

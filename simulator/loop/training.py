@@ -158,7 +158,7 @@ class Training:
         state = self.state
         is_cut_short = outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s
         steps, all_reduce_s = outcome.steps, outcome.all_reduce_s
-        if quiet.snapshots and outcome.ends_s:
+        if quiet.snapshots and len(outcome.ends_s):
             steps -= self.saver.book_snapshots(quiet.snapshots, outcome, last=is_cut_short)
             all_reduce_s *= steps / outcome.steps
         if steps:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from faultline.simulator.job.compute_times import ComputeTimes, SimulatedFactors
-from faultline.simulator.job.phases import NONE_MISSING, Compute, Outcome, QuietSteps
+from faultline.simulator.job.phases import (
+    NO_TIMES_S,
+    NONE_MISSING,
+    Compute,
+    Outcome,
+    QuietSteps,
+)
 from numpy.typing import NDArray
 
 _MANY_STEPS = 24
@@ -51,7 +57,7 @@ class QuietExecution:
         if now_s + computing_s + reducing_s >= failure_s:
             return Outcome(now_s)
         nominal_s = pace.nominal_s(stacks) * stack_s + all_reduce_s
-        snapshot_ends_s: list[float] = []
+        snapshot_ends_s: list[NDArray[np.float64]] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
             remaining, likely = at_most - steps, (failure_s - now_s) / nominal_s
             if remaining < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
@@ -62,7 +68,7 @@ class QuietExecution:
                 now_s += all_reduce_s
                 steps += 1
                 if snapshots and (steps - snapshots.first) % snapshots.every == 0:
-                    snapshot_ends_s.append(now_s)
+                    snapshot_ends_s.append(np.array([now_s]))
                 continue
             ends_s = self._ends_ahead(compute, slowest, all_reduce_s, now_s, remaining, likely)
             quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
@@ -76,10 +82,11 @@ class QuietExecution:
             if snapshots:
                 following = steps + 1 + (snapshots.first - steps - 1) % snapshots.every
                 begin, by = 2 * (following - steps), 2 * snapshots.every
-                snapshot_ends_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
+                snapshot_ends_s.append(ends_s[begin : 2 * quiet + 1 : by])
             steps += quiet
         reduced_s = steps * all_reduce_s
-        return Outcome(now_s, NONE_MISSING, (), (), steps, reduced_s, snapshot_ends_s)
+        taken_s = np.concatenate(snapshot_ends_s) if snapshot_ends_s else NO_TIMES_S
+        return Outcome(now_s, NONE_MISSING, (), (), steps, reduced_s, taken_s)
 
     def _slowest_groups(self, compute: Compute) -> tuple[int, float] | None:
         """Return how many groups may be the slowest, and the seconds per stack of these.

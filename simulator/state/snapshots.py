@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from math import inf
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from faultline.simulator.accounting.progress import Batches, Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.job.background import Write
 from faultline.strategies.protection.base import Durable, Recovery, Tier
+from numpy.typing import NDArray
 
 
 class Saved(NamedTuple):
@@ -178,24 +179,25 @@ class SnapshotSlot(SavedStates):
         policy = self.tier.policy
         return 0 if policy is None or self.tier.stall_s else policy.every_steps
 
-    def steps_with_snapshot(self, ends_s: Mapping[int, float]) -> list[int]:
-        """Return the steps after which a snapshot is due and the previous one is complete.
+    def places_with_snapshot(
+        self, steps: NDArray[np.int64], ends_s: NDArray[np.float64]
+    ) -> Sequence[int]:
+        """Return the places at which a snapshot is due and the previous one is complete.
 
-        `ends_s` has the ends of consecutive steps in seconds, by the number of steps completed.
+        `steps` are numbers of completed steps, and `ends_s` the times at which they were completed,
+        in seconds; both ascend.
         """
-        steps = np.fromiter(ends_s, int, len(ends_s))
-        due_s = np.fromiter(ends_s.values(), float, len(ends_s))
-        is_due = steps % self.every_steps == 0
-        steps, due_s = steps[is_due], due_s[is_due]
+        places = np.flatnonzero(steps % self.every_steps == 0)
+        due_s = ends_s[places]
         whole_s = -inf if self._coming is None else self._coming.whole_s
-        lag_s, place = self.tier.lag_s, int(due_s.searchsorted(whole_s))
+        lag_s, first = self.tier.lag_s, int(due_s.searchsorted(whole_s))
         if (due_s[:-1] + lag_s <= due_s[1:]).all():
             # Each snapshot is complete before the next is due.
-            return list(map(int, steps[place:]))
+            return places[first:]
         taken = []
-        while place < len(steps):
-            taken.append(int(steps[place]))
-            place = int(due_s.searchsorted(due_s[place] + lag_s))
+        while first < len(places):
+            taken.append(int(places[first]))
+            first = int(due_s.searchsorted(due_s[first] + lag_s))
         return taken
 
     def put(self, saved: Saved, write: Write | None = None) -> None:
