@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
-import faultline.experiments.figures.safe_matplotlib  # noqa: F401 - before Matplotlib
 from faultline.strategies.plugins.registry import all_strategies
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")

@@ -32,7 +32,6 @@ from faultline.strategies.interface.errors import StrategyError
 from faultline.strategies.plugins.registry import strategy_class
 from rich.box import SIMPLE
 from rich.console import Console
-from scipy.stats import poisson
 
 MOST_SPLITS = 9
 """Splits that are simulated: from no standbys to twice as many as are needed 95 times of 100."""
@@ -150,6 +149,8 @@ def split_fleet(
     every_s = None if whole.scenario.failures.model == "trace" else whole.mtbf_s
     failures = failure_model(whole.scenario)
     broken = breakage_of(whole.scenario, failures)
+    from scipy.stats import poisson  # Takes long to import.
+
     enough = int(poisson.ppf(_ENOUGH, broken.under_repair))
     sizes = splits_of(machines, per_machine, job.gpus_of_group, 2 * enough)
     situations = [at(groups, standbys, every_s) for groups, standbys in sizes]

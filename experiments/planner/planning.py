@@ -20,13 +20,17 @@ from faultline.experiments.planner.answer import Answer
 from faultline.experiments.planner.candidates import Candidate, find_candidates
 from faultline.experiments.planner.deadline import OutOfTimeError, deadline
 from faultline.experiments.planner.race import FIRST_WORLDS, Race
-from faultline.experiments.planner.simulation import OnDone, simulated_steps
+from faultline.experiments.planner.simulation import OnDone, simulated_steps, warm_up
 from faultline.experiments.planner.situation import Situation
 
 WORLDS = 64
 """Most worlds, unless the user states another number."""
 
 QUICK_WORLDS = 16
+
+_MANY_GPUS, _WARM_LIMIT = 1024, 2.0
+"""Workers take seconds to start and to read a platform of more GPUs, so they start at once, with a
+run that is stopped at this multiple of the time without failures."""
 
 _FIRST_PROTECTIONS = ("storage",)
 """Others need transfers of state that are measured first."""
@@ -128,6 +132,8 @@ def answers(
                 first = find_candidates(situation, schemes, quick).found
             if on_first is not None:
                 on_first(first)
+            if first and situation.gpus > _MANY_GPUS:
+                warm_up(first[0].choices[0], _WARM_LIMIT * situation.ideal_s)
             candidates = find_candidates(situation, schemes, protections)
     except OutOfTimeError:
         yield replace(nothing, first=first)

@@ -84,9 +84,14 @@ class Lives:
     @classmethod
     def of(cls, worlds: Iterable[_Lived | None]) -> Lives:
         """Return the runs in the worlds before the first one without a result."""
-        lived = list(takewhile(lambda world: world is not None, worlds))
-        lives = np.array([lives for lives, _ in lived], float).reshape(-1, LIVES, len(_NO_LIFE))
-        return cls(*np.moveaxis(lives, 2, 0), tuple(ending for _, ending in lived))
+        lives, endings = list[list[_Life]](), list[str]()
+        for world in takewhile(lambda world: world is not None, worlds):
+            assert world is not None
+            lives.append(world[0])
+            endings.append(world[1])
+        columns = np.array(lives, np.float64).reshape(-1, LIVES, len(_NO_LIFE))
+        time_s, refused, events, goodput = np.moveaxis(columns, 2, 0)
+        return cls(time_s, refused, events, goodput, tuple(endings))
 
     def first(self, worlds: int) -> Lives:
         """Return the first worlds."""
@@ -168,11 +173,18 @@ def simulate_worlds(
     ]
 
     def on_lived() -> None:
-        for _ in range(LIVES if on_done else 0):
-            on_done()
+        if on_done is not None:
+            for _ in range(LIVES):
+                on_done()
 
     found = run_tasks(tasks, on_lived, ends_s)
     return [Lives.of(found[row :: len(choices)]) for row in range(len(choices))]
+
+
+def warm_up(choice: Choice, limit_s: float) -> None:
+    """Let workers start with a candidate at the values of the scenario, until a simulated time."""
+    world = _World(choice.resolved, {}, 0, simulated_steps(choice.resolved), limit_s)
+    execution.warm_up(RunCall(_live, world))
 
 
 def _live(world: _World) -> _Lived:
@@ -190,30 +202,27 @@ def _live(world: _World) -> _Lived:
     lives, ending = list[_Life](), ""
     for seed in range(world.seed, world.seed + LIVES):
         progress = replay(job, seed, noted_batches=begun or inf)
-        simulated = SimulatedRun(job, progress, seed, "replay", "")
-        time_s, goodput = progress.now_s, simulated.goodput
-        if simulated.completed_steps < steps:
-            time_s, goodput, ending = inf, 0.0, ending_of(progress, job)
-        elif begun:
+        simulated, time_s, goodput = SimulatedRun(job, progress, seed, "replay", ""), inf, 0.0
+        ended = simulated.completed_steps >= steps
+        if ended:
             # A run ends with a save, which the whole job has once.
-            begun_s = progress.noted_s + job.durations.save_s
-            time_s = begun_s + (time_s - begun_s) * (whole - begun) / (steps - begun)
-        elif steps < whole:
-            time_s *= whole / steps
+            begun_s = progress.noted_s + job.durations.save_s if begun else 0.0
+            rest_s = (progress.now_s - begun_s) * (whole - begun) / (steps - begun)
+            time_s, goodput = begun_s + rest_s, simulated.goodput
+        if not ended or time_s > world.limit_s:
+            ending = ending_of(progress, job, ended=ended)
         lives.append(_Life(time_s, progress.states_refused, progress.events, goodput))
     return lives, ending
 
 
-def run_tasks(
-    tasks: Sequence[Task], on_done: OnDone = None, ends_s: float = inf
-) -> list[Any | None]:
+def run_tasks(tasks: Sequence[Task], on_done: OnDone = None, ends_s: float = inf) -> list[Any]:
     """Return the results of tasks, the first ones first; start workers only if it is worth it.
 
     Starting them takes longer than a dozen small runs. The run time is estimated from the runs so
     far; the results do not depend on it. Those of tasks that are ended at `ends_s`, on the
     monotonic clock, are None.
     """
-    results: list[Any | None] = [None] * len(tasks)
+    results: list[Any] = [None] * len(tasks)
     began_s = time.monotonic()
     with suppress(OutOfTimeError), deadline(ends_s):
         for place, task in enumerate(tasks):
@@ -227,7 +236,7 @@ def run_tasks(
     return results
 
 
-def _run_in_workers(rest: Sequence[Task], results: list[Any | None], on_done: OnDone) -> None:
+def _run_in_workers(rest: Sequence[Task], results: list[Any], on_done: OnDone) -> None:
     """Fill in the last of some results; tasks start from the last one."""
 
     def keep(place: int, result: Any) -> None:

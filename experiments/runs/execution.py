@@ -99,6 +99,17 @@ def kept_workers_are_up() -> bool:
     return kept is not None and kept.is_up
 
 
+def warm_up(task: Task) -> None:
+    """Let each kept worker of this machine begin a task, and drop the results.
+
+    Meanwhile this process goes on. The workers keep the platforms that they read for it.
+    """
+    kept = _kept_executor.get()
+    if isinstance(kept, LocalExecutor) and cores() > 1:
+        for _ in range(kept.workers):
+            kept.submit(Request("", task))
+
+
 def simulate(
     tasks: Sequence[Task],
     file: Path | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import chain
 from math import inf
 from typing import NamedTuple
@@ -181,7 +181,7 @@ class SnapshotSlot(SavedStates):
 
     def places_with_snapshot(
         self, steps: NDArray[np.int64], ends_s: NDArray[np.float64]
-    ) -> Sequence[int]:
+    ) -> NDArray[np.intp]:
         """Return the places at which a snapshot is due and the previous one is complete.
 
         `steps` are numbers of completed steps, and `ends_s` the times at which they were completed,
@@ -198,7 +198,7 @@ class SnapshotSlot(SavedStates):
         while first < len(places):
             taken.append(int(places[first]))
             first = int(due_s.searchsorted(due_s[first] + lag_s))
-        return taken
+        return np.array(taken, np.intp)
 
     def put(self, saved: Saved, write: Write | None = None) -> None:
         """Take a snapshot, from the start of its stall on.
