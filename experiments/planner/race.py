@@ -158,6 +158,8 @@ class Race:
         """Simulate the waiting candidates in the worlds so far, but for those that are behind."""
         tuning = partial(tune, design=self._design)
         tuned = run_tasks([RunCall(tuning, one.choices) for one in self._waiting])
+        if None in tuned:
+            return  # The time is over.
         pairs = zip(self._waiting, tuned, strict=True)
         ahead = [(one, choice) for one, choice in pairs if not self._is_behind(choice)]
         self._waiting = [one for one, _ in ahead]
