@@ -235,10 +235,24 @@ def quantity(name: str) -> Column:
     return Column(name, "number", label, "", shown_unit=unit, symbol=symbol, share=name in _SHARES)
 
 
+def heading(column: str, *, short: bool = False) -> str:
+    """Return the heading of a column: its label, or its symbol, with its unit.
+
+    Seconds are left out: `shown_value` has the unit of each time.
+    """
+    known = quantity(column)
+    name = (short and known.symbol) or known.label
+    return f"{name} ({known.shown_unit})" if known.shown_unit not in ("", "s") else name
+
+
 def shown_value(column: str, value: Any) -> str:
-    """Return a value of a column in the column's unit, without naming it."""
-    scale = quantity(column).scale
-    return value_text(value if scale == 1 or is_missing(value) else value * scale)
+    """Return a value of a column in the column's unit, without naming it; a time with its unit."""
+    known = quantity(column)
+    if is_missing(value) or isinstance(value, str):
+        return value_text(value)
+    if known.shown_unit == "s":
+        return duration_text(value) if _is_round(value) else f"{value_text(value)} s"
+    return value_text(value if known.scale == 1 else value * known.scale)
 
 
 def setting_text(setting: Mapping[str, Any]) -> str:
@@ -254,10 +268,7 @@ def setting_text(setting: Mapping[str, Any]) -> str:
         known = quantity(column)
         alone = column == "strategy.name" or ("." not in column and isinstance(value, str))
         name = "" if alone else f"{known.symbol or known.label} = "
-        if known.shown_unit == "s" and _is_round(value):
-            parts.append(f"{name}{duration_text(value)}")
-            continue
-        unit = f" {known.shown_unit}" if known.shown_unit else ""
+        unit = f" {known.shown_unit}" if known.shown_unit not in ("", "s") else ""
         parts.append(f"{name}{shown_value(column, value)}{unit}")
     return ", ".join(parts)
 

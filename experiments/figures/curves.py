@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.quantities import duration_text, quantity, setting_text
+from faultline.experiments.analysis.quantities import duration_text, heading, quantity, setting_text
 from faultline.experiments.analysis.selection import is_knob, successful
 from faultline.experiments.figures.palette import LineLook, look_of, looks_of_schemes
 from faultline.experiments.figures.style import (
@@ -97,8 +97,7 @@ def _draw_lines(axis: Axes, panel: pd.DataFrame, x: str, looks: Mapping[str, Lin
         line = panel[panel["strategy"] == scheme].sort_values(x)
         draw_band(axis, line[x], line, look.colour)
         axis.plot(line[x], line["mean"], **look.line, markeredgewidth=0)
-    known = quantity(x)
-    axis.set_xlabel(known.label if known.shown_unit == "s" else known.with_unit)
+    axis.set_xlabel(heading(x))
     axis.tick_params(labelbottom=True)
 
 

@@ -10,7 +10,7 @@ from faultline.experiments.analysis.decision import BAND
 from faultline.experiments.analysis.design import Design
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import InputScale
-from faultline.experiments.analysis.quantities import time_unit
+from faultline.experiments.analysis.quantities import percent_text, time_unit
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.figures.style import (
@@ -123,7 +123,11 @@ def draw_plane(
         less.set_label("less likely")
         legend_below(figure, [likely, less])
         soonest = cells["best"].value_counts(normalize=True)
-        share = "everywhere" if len(soonest) == 1 else f"on {soonest.iloc[0]:.0%} of the plane"
+        share = (
+            "everywhere"
+            if len(soonest) == 1
+            else f"on {percent_text(soonest.iloc[0])} of the plane"
+        )
         write_title(figure, f"{soonest.index[0]} is expected to train soonest {share}")
         write_notes(figure, [f"Emulated. Other inputs: {_OTHERS} samples of their priors."])
     return figure

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import paired_differences
-from faultline.experiments.analysis.quantities import counted, duration_text, quantity, shown_value
+from faultline.experiments.analysis.quantities import counted, heading, quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
 from faultline.experiments.figures.curves import RATIO
 from faultline.experiments.figures.palette import looks_of_schemes
@@ -60,13 +60,9 @@ def draw_best_map(frame: pd.DataFrame, x: str, y: str) -> Figure:
             _annotate_winner(axis, winner, columns.index(winner[x]), rows.index(winner[y]))
         for target, key, values, most in ((axis.xaxis, x, columns, 12), (axis.yaxis, y, rows, 24)):
             shown = range(0, len(values), -(-len(values) // most))
-            is_time = quantity(key).shown_unit == "s"
-            texts = [
-                duration_text(values[place]) if is_time else shown_value(key, values[place])
-                for place in shown
-            ]
+            texts = [shown_value(key, values[place]) for place in shown]
             target.set_ticks([place + 0.5 for place in shown], texts)
-            target.set_label_text(quantity(key).label if is_time else quantity(key).with_unit)
+            target.set_label_text(heading(key))
         axis.tick_params(length=0)
         axis.grid(visible=False)
         handles = [Patch(color=shades[one], label=looks[one].label) for one in schemes]

@@ -15,12 +15,13 @@ from faultline.experiments.analysis.comparison import (
 from faultline.experiments.analysis.quantities import (
     MISSING,
     counted,
+    heading,
     number_text,
     quantity,
     setting_text,
     shown_value,
 )
-from faultline.experiments.figures.palette import look_of
+from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.report.tables import Mapped, Table, TableColumn, table_of
 from faultline.experiments.runs.record import Column as Quantity
 
@@ -109,7 +110,8 @@ def _brief_columns(
     settings = [*shared, *ours] + ([PAIRED_AT] if _has_restrictions(frame) else [])
 
     def setting(row: Mapped) -> str:
-        return setting_text({key: row[key] for key in settings})
+        names = {key: title_of(row[key]) for key in settings if key == "strategy.name"}
+        return setting_text({key: row[key] for key in settings} | names)
 
     is_one = len(settings) == 1 and settings[0] != PAIRED_AT
     beside = [_key_column(settings[0])] if is_one else [TableColumn("setting", setting, "prose")]
@@ -132,9 +134,7 @@ def _brief_columns(
 
 def _key_column(key: str) -> TableColumn:
     column = key.removeprefix(BASELINE)
-    known = quantity(column)
-    name = known.symbol or known.label
-    title = f"{name} ({known.shown_unit})" if known.shown_unit else name
+    title = heading(column, short=True)
     title = f"base {title}" if key.startswith(BASELINE) else title
     return TableColumn(title, lambda row: _value_name(column, row[key]), "text")
 

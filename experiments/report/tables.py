@@ -12,8 +12,8 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
     fixed,
+    heading,
     is_missing,
-    quantity,
     setting_text,
     shown_value,
     steps_text,
@@ -211,7 +211,7 @@ def percent(title: str, key: str) -> TableColumn:
 
 
 def axis_column(axis: str, frame: pd.DataFrame) -> TableColumn:
-    """Return a column of an axis of a sweep; its heading names the unit."""
+    """Return a column of an axis of a sweep."""
 
     def cell(row: Mapped) -> str:
         value = row[axis]
@@ -220,7 +220,7 @@ def axis_column(axis: str, frame: pd.DataFrame) -> TableColumn:
         return look_of(value).label if axis == "strategy.name" else shown_value(axis, value)
 
     kind: Literal["number", "text"] = "number" if is_numeric_axis(frame, axis) else "text"
-    return TableColumn(quantity(axis).with_unit, cell, kind)
+    return TableColumn(heading(axis), cell, kind)
 
 
 def checkpoint_column() -> TableColumn:

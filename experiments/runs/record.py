@@ -123,11 +123,6 @@ class Column:
     # of `SimulatedRun` or `Progress` with the name of the column.
     value: Callable[[SimulatedRun], Any] | None = None
 
-    @property
-    def with_unit(self) -> str:
-        """The label of an axis: name and unit."""
-        return f"{self.label} ({self.shown_unit})" if self.shown_unit else self.label
-
     def of(self, simulated: SimulatedRun) -> Any:
         """Return the value of a run."""
         if self.value:
