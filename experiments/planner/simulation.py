@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from faultline.experiments.analysis.design import Design, Floats
@@ -44,21 +44,6 @@ _WORTH_STARTING_WORKERS_S = 4.0
 OnDone = Callable[[], None] | None
 
 
-class _Life(NamedTuple):
-    """A run, by the attributes of `Lives`."""
-
-    time_s: float
-    refused: float
-    events: float
-    goodput: float
-
-
-_NO_LIFE = _Life(inf, 0.0, 0.0, 0.0)
-
-_Lived = tuple[list[_Life], str]
-"""The lives of a candidate in a world, and why one of them has no end."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Lives:
     """The runs of one candidate: arrays have the shape (worlds, lives).
@@ -81,18 +66,6 @@ class Lives:
     goodput: Floats
     endings: tuple[str, ...]
 
-    @classmethod
-    def of(cls, worlds: Iterable[_Lived | None]) -> Lives:
-        """Return the runs in the worlds before the first one without a result."""
-        lives, endings = list[list[_Life]](), list[str]()
-        for world in takewhile(lambda world: world is not None, worlds):
-            assert world is not None
-            lives.append(world[0])
-            endings.append(world[1])
-        columns = np.array(lives, np.float64).reshape(-1, LIVES, len(_NO_LIFE))
-        time_s, refused, events, goodput = np.moveaxis(columns, 2, 0)
-        return cls(time_s, refused, events, goodput, tuple(endings))
-
     def first(self, worlds: int) -> Lives:
         """Return the first worlds."""
         return Lives(
@@ -103,15 +76,20 @@ class Lives:
             self.endings[:worlds],
         )
 
-    def followed_by(self, more: Lives) -> Lives:
+    def followed_by(self, *more: Lives) -> Lives:
         """Return these worlds and the next ones."""
+        parts = (self, *more)
         return Lives(
-            np.concatenate([self.time_s, more.time_s]),
-            np.concatenate([self.refused, more.refused]),
-            np.concatenate([self.events, more.events]),
-            np.concatenate([self.goodput, more.goodput]),
-            self.endings + more.endings,
+            np.concatenate([one.time_s for one in parts]),
+            np.concatenate([one.refused for one in parts]),
+            np.concatenate([one.events for one in parts]),
+            np.concatenate([one.goodput for one in parts]),
+            tuple(ending for one in parts for ending in one.endings),
         )
+
+
+_NONE = np.empty((0, LIVES))
+_NO_LIVES = Lives(_NONE, _NONE, _NONE, _NONE, ())
 
 
 def simulated_steps(resolved: ResolvedJob) -> int:
@@ -178,7 +156,8 @@ def simulate_worlds(
                 on_done()
 
     found = run_tasks(tasks, on_lived, ends_s)
-    return [Lives.of(found[row :: len(choices)]) for row in range(len(choices))]
+    each = (found[row :: len(choices)] for row in range(len(choices)))
+    return [_NO_LIVES.followed_by(*takewhile(lambda one: one is not None, row)) for row in each]
 
 
 def warm_up(choice: Choice, limit_s: float) -> None:
@@ -187,32 +166,32 @@ def warm_up(choice: Choice, limit_s: float) -> None:
     execution.warm_up(RunCall(_live, world))
 
 
-def _live(world: _World) -> _Lived:
+def _live(world: _World) -> Lives:
     """Simulate a candidate in a world.
 
     If runs are shorter than the job, the rest of the job goes on as after their beginning.
     """
     whole, steps = world.resolved.scenario.job.steps, world.steps
     limit_s = steps / whole * world.limit_s
+    time_s, (refused, events, goodput) = np.full((1, LIVES), inf), np.zeros((3, 1, LIVES))
     try:
         job = at_sample(world.resolved, world.sample).shortened(steps, limit_s)
     except UserError as error:
-        return [_NO_LIFE] * LIVES, str(error)
-    begun = round(_BEGINNING * steps) if steps < whole else 0
-    lives, ending = list[_Life](), ""
-    for seed in range(world.seed, world.seed + LIVES):
-        progress = replay(job, seed, noted_batches=begun or inf)
-        simulated, time_s, goodput = SimulatedRun(job, progress, seed, "replay", ""), inf, 0.0
+        return Lives(time_s, refused, events, goodput, (str(error),))
+    begun, ending = round(_BEGINNING * steps) if steps < whole else 0, ""
+    for life in range(LIVES):
+        progress = replay(job, world.seed + life, noted_batches=begun or inf)
+        simulated = SimulatedRun(job, progress, world.seed + life, "replay", "")
+        refused[0, life], events[0, life] = progress.states_refused, progress.events
         ended = simulated.completed_steps >= steps
         if ended:
             # A run ends with a save, which the whole job has once.
             begun_s = progress.noted_s + job.durations.save_s if begun else 0.0
             rest_s = (progress.now_s - begun_s) * (whole - begun) / (steps - begun)
-            time_s, goodput = begun_s + rest_s, simulated.goodput
-        if not ended or time_s > world.limit_s:
+            time_s[0, life], goodput[0, life] = begun_s + rest_s, simulated.goodput
+        if not ended or time_s[0, life] > world.limit_s:
             ending = ending_of(progress, job, ended=ended)
-        lives.append(_Life(time_s, progress.states_refused, progress.events, goodput))
-    return lives, ending
+    return Lives(time_s, refused, events, goodput, (ending,))
 
 
 def run_tasks(tasks: Sequence[Task], on_done: OnDone = None, ends_s: float = inf) -> list[Any]:
