@@ -242,7 +242,7 @@ def _maps_table() -> str:
 
 
 def _map_cell(cells: pd.DataFrame) -> str:
-    shares = cells.best.str.partition("/")[0].value_counts(normalize=True)
+    shares = cells.best.value_counts(normalize=True)
     schemes = ", ".join(
         f"{title_of(str(scheme))} {100 * share:.0f} %"
         for scheme, share in shares.items()

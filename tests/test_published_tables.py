@@ -181,8 +181,6 @@ def rows_of(name: str) -> Callable[[Stage], pd.DataFrame]:
 
 _CELL = ["plane", "x", "y", "scheme"]
 _PREFIX = "head-to-head-"
-EARLIER = {f"{_PREFIX}maps"}
-"""Tables of an earlier method (docs/head-to-head.md), until they are made anew."""
 TABLES = {
     **{
         f"{_PREFIX}{plane}": Table("head-to-head", _CELL, first_cell(plane), "%.5g")
@@ -225,8 +223,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_published_table_is_what_the_code_gives_now(name: str, stage: Stage) -> None:
-    if name in EARLIER:
-        pytest.skip("made by an earlier method: make publish ARGS=head-to-head")
     compare(name, read_published(name), TABLES[name].now(stage))
 
 

@@ -33,12 +33,6 @@ _MOST_STRIPES = 3
 _STRIPES = 6
 """Columns of pixels of a cell: a multiple of 1, 2 and 3."""
 
-_MOST_NUMBERS = 6
-"""Columns of a map up to which the number of a cell can be read."""
-
-_LEAST_REGION = 0.06
-"""Of the cells of a map: schemes that are alone in fewer have no name in it."""
-
 _NEUTRAL, _PALE = "#ececec", 0.6
 FIGURES = {
     "head-to-head-restart.png": (
@@ -128,7 +122,7 @@ def draw_maps(cells: pd.DataFrame, title: str) -> Figure:
         handles.append(Patch(facecolor=_NEUTRAL, label=f"more than {_MOST_STRIPES} tie"))
     legend_below(figure, handles, len(handles))
     write_title(figure, title)
-    write_notes(figure, _NOTES[: 2 if cells["x"].nunique() <= _MOST_NUMBERS else 1])
+    write_notes(figure, _NOTES)
     return figure
 
 
@@ -141,12 +135,10 @@ def _draw_map(panel: Axes, cells: pd.DataFrame, name: str) -> None:
         for stripe in range(_STRIPES):
             of_stripe = colours[stripe * len(colours) // _STRIPES]
             pixels[row, _STRIPES * column + stripe] = to_rgb(of_stripe)
-        if len(xs) <= _MOST_NUMBERS:
-            _write(panel, column, row, f"{cell['cost']:#.3g}", fontsize=8)
-    if len(xs) > _MOST_NUMBERS:
-        _name_regions(
-            panel, cells.assign(column=cells["x"].map(xs.index), row=cells["y"].map(ys.index))
-        )
+        panel.text(
+            column + 0.5, row + 0.5, f"{cell['cost']:#.3g}", ha="center", va="center", fontsize=8,
+            path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")],
+        )  # fmt: skip
     panel.imshow(
         pixels, extent=(0, len(xs), 0, len(ys)), origin="lower", aspect="auto",
         interpolation="nearest",
@@ -165,25 +157,6 @@ def _draw_map(panel: Axes, cells: pd.DataFrame, name: str) -> None:
     x_label, y_label = _AXES[name]
     panel.set_xlabel(x_label)
     panel.set_ylabel(y_label)
-
-
-def _name_regions(panel: Axes, cells: pd.DataFrame) -> None:
-    """Write the name of each scheme near the middle of the cells in which it is alone."""
-    alone = [
-        scheme if ties in ("", scheme) else "" for scheme, ties in cells[["best", "ties"]].values
-    ]
-    for scheme, mine in cells.groupby(alone):
-        if scheme and len(mine) >= _LEAST_REGION * len(cells):
-            places = mine[["column", "row"]]
-            column, row = places.loc[((places - places.mean()) ** 2).sum(axis=1).idxmin()]
-            # A name is as wide as three cells.
-            column = min(max(column, 1), cells["column"].max() - 1)
-            _write(panel, column, row, name_of(str(scheme)), fontsize=10, fontweight="bold")
-
-
-def _write(panel: Axes, column: float, row: float, text: str, **look: Any) -> None:
-    halo = [patheffects.withStroke(linewidth=2.5, foreground="white")]
-    panel.text(column + 0.5, row + 0.5, text, ha="center", va="center", path_effects=halo, **look)
 
 
 def map_sentences(cells: pd.DataFrame) -> list[str]:
