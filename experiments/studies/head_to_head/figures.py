@@ -41,11 +41,11 @@ FIGURES = {
     ),
     "head-to-head-stalls.png": (
         ("stalls",),
-        "At one price for every recovery checkpoints and warm standbys tie from a minute on",
+        "At one price for every recovery checkpoints lead from a minute on, or many schemes tie",
     ),
     "head-to-head-sizes.png": (
         ("queue", "standbys"),
-        "Replica drop leads up to some 200,000 GPUs",
+        "Replica drop leads on thousands of GPUs; on more no scheme is a clear choice",
     ),
 }
 """Figures of maps by file name: the maps, a panel per map and job, and the title."""

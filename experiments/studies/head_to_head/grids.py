@@ -174,7 +174,7 @@ def _mix_in_cache(domain_share: float) -> Path:
 
 
 _MTBFS_S = (300.0, 900.0, 2700.0, 7200.0, 21_600.0, 86_400.0)
-# On 600,000 GPUs a cell takes a quarter of an hour.
+# Larger cells take a quarter of an hour each.
 _SIZES = (1_024.0, 8_192.0, 32_768.0, 131_072.0)
 _SHARES = (0.0, 0.5, 1.0)
 MAPS = {
@@ -189,7 +189,11 @@ MAPS = {
         "1k to 131k GPUs, queue", _SIZES, _SHARES, partial(_by_size, "queue"), is_by_size=True
     ),
     "standbys": Map(
-        "1k to 131k GPUs, standbys", _SIZES, _SHARES, partial(_by_size, "standbys"), is_by_size=True
+        "1k to 33k GPUs, standbys",
+        _SIZES[:3],
+        _SHARES,
+        partial(_by_size, "standbys"),
+        is_by_size=True,
     ),
 }
 """The maps by their names."""

@@ -1,4 +1,4 @@
-"""The headline of README and docs/results.md: one number, one meaning, and the code's own rows."""
+"""The headline of docs/results.md: the code's own rows."""
 
 from __future__ import annotations
 
@@ -21,20 +21,6 @@ def words(path: str) -> str:
     """A page in one line, so that sentences may break anywhere."""
     text = re.sub(r"<!--.*?-->", "", (ROOT / path).read_text("utf-8"))
     return " ".join(text.split())
-
-
-@pytest.mark.parametrize("path", ["README.md", "docs/results.md"])
-def test_sentences_quote_the_table_with_its_intervals(path: str) -> None:
-    sound = published("savings").query("rules == 'spare-sound'")
-    shares = sorted(sound.saved)
-    least, most = (f"{100 * share:.0f}" for share in (shares[0], shares[-1]))
-    page = words(path)
-    assert f"40 to 52 % becomes {least} to {most} %, each scheme at its best redundancy" in page
-    for row in sound.itertuples():
-        interval = f"({100 * row.low:.0f} to {100 * row.high:.0f}"
-        assert re.search(
-            rf"{100 * row.saved:.0f} % {re.escape(interval)}[^)]*\) for {row.groups:,}\b", page
-        ), row
 
 
 def test_the_table_of_the_docs_is_the_published_one() -> None:
