@@ -48,7 +48,8 @@ def execute_doctor(arguments: argparse.Namespace) -> int:
             (check.what, check.value, Text(check.state, _STYLES[check.state]), check.meaning)
             for check in members
         )
-        styles = [{"style": style} for style in ("bold", None, None, "dim")]
+        # The path of a cache is broken where it is longer than its column.
+        styles = [{"style": "bold", "overflow": "fold"}, {}, {}, {"style": "dim"}]
         console.print(text_table(rows, styles, title=section, show_header=False))
     if failed:
         console.print(f"{failed} check{'s' if failed > 1 else ''} failed.", style="bold red")
