@@ -39,7 +39,7 @@ MOST_FAILURES_UNSAVED = 25
 """Failures between two checkpoints on storage, at most, if the state is kept in memory, too.
 
 Closed forms of its loss leave out machines that run out, and groups that are down at the same time.
-A plan simulates about 100 failures: what is lost more rarely would be out of its sight.
+A plan simulates about 100 failures, so it would not see what is lost more rarely.
 """
 
 
