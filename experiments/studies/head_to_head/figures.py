@@ -41,7 +41,7 @@ FIGURES = {
     ),
     "head-to-head-stalls.png": (
         ("stalls",),
-        "At one price for every recovery checkpoints lead from a minute on, or many schemes tie",
+        "At one price per recovery checkpoints lead from a minute on, or many tie",
     ),
     "head-to-head-sizes.png": (
         ("queue", "standbys"),
