@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 
 from faultline.experiments.studies.data import read_rows
 
-_MOST = 0.8
+MOST = 0.8
+"""Share of published steps that the printed error holds."""
+
+
+def error_of_most(errors: Iterable[float]) -> float:
+    """Return the error that most steps do not exceed, whatever its sign."""
+    known = sorted(map(abs, errors))
+    return known[ceil(MOST * len(known)) - 1]
 
 
 def accuracy_text() -> str:
@@ -19,9 +27,9 @@ def accuracy_text() -> str:
     errors: dict[str, float] = {}
     for row in read_rows("step_time", "predictions"):
         if row["fitted"] == "False" and "error" in row:
-            errors.setdefault(row["case"], abs(row["error"]))
-    most = sorted(errors.values())[ceil(_MOST * len(errors)) - 1]
+            errors.setdefault(row["case"], row["error"])
+    most = error_of_most(errors.values())
     return (
-        f"Predicted step time: {100 * _MOST:.0f} % of {len(errors)} published ones "
+        f"Predicted step time: {100 * MOST:.0f} % of {len(errors)} published ones "
         f"differ by at most {100 * most:.1f} %."
     )

@@ -25,6 +25,7 @@ from faultline.experiments.figures.style import (
 from faultline.experiments.studies.base import Headline, Results, Row, Study, errors_table
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
+from faultline.experiments.studies.step_time.accuracy import MOST, error_of_most
 from faultline.experiments.studies.step_time.predicting import (
     GPUS,
     Group,
@@ -77,8 +78,6 @@ _FITTED: Mapping[str, Any] = {"marker": "D", "markerfacecolor": "white"}
 _FAMILIES = {"A9": ("^", "long context"), "A10": ("s", "experts")}
 _NOTED = 0.12
 """Errors above which a row is named in the figure."""
-_MOST = 0.8
-"""Share of the rows that the printed interval holds."""
 _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
 
@@ -214,8 +213,8 @@ def draw_one_to_one(table: pd.DataFrame) -> Figure:
     entries += [mark(name, marker=shape, linestyle="") for shape, name in _FAMILIES.values()]
     entries += [mark("fitted on", linestyle="", **_FITTED), mark("equal; band: 10 %")]
     legend_below(figure, entries, 4)
-    most = judged(table).error.abs().quantile(_MOST, interpolation="higher")
-    share = f"{100 * _MOST:.0f} % of the predicted steps"
+    most = error_of_most(judged(table).error)
+    share = f"{100 * MOST:.0f} % of the predicted steps"
     write_title(figure, f"{share} are within {100 * most:.1f} % of the published ones")
     return figure
 
@@ -318,10 +317,10 @@ class StepTimeStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
         """Return the errors of the predictions, by source."""
         table = judged(results["predictions"])
-        most = np.quantile(table.error.abs(), _MOST, method="inverted_cdf")
+        most = error_of_most(table.error)
         yield (
             f"{len(table)} published steps are predicted with a mean error of "
-            f"{table.error.abs().mean():.1%}; {_MOST:.0%} of them are within {most:.1%}."
+            f"{table.error.abs().mean():.1%}; {MOST:.0%} of them are within {most:.1%}."
         )
         named = table.assign(source=table.section.map(section_name))
         yield errors_table(
