@@ -113,16 +113,20 @@ def _run_with_progress(
 
 def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+    from faultline.experiments.job.recoveries import (
+        ExplainedRecovery,
+        RefusedScheme,
+        explained_recoveries,
+    )
 
     open_keys = {"strategy.name": "--schemes"}
     scenario = command_scenario(arguments.scenario, arguments.settings, open_keys)
     with waiting("measuring the transfers of recoveries on the platform"):
         results = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
     recoveries = [result for result in results if isinstance(result, ExplainedRecovery)]
-    refused = [result for result in results if isinstance(result, str)]
+    refused = [result for result in results if isinstance(result, RefusedScheme)]
     if not recoveries:
-        raise UserError(refused[0])
+        raise UserError(str(refused[0]))
     if arguments.json:
         records = [
             {
@@ -134,7 +138,9 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
             }
             for recovery in recoveries
         ]
-        print_json({"scenario": scenario.name, "recoveries": records, "refused": refused})
+        print_json(
+            {"scenario": scenario.name, "recoveries": records, "refused": [*map(str, refused)]}
+        )
         return
     console = Screen()
     # Sources are sentences: each is printed once, below the table.
@@ -144,9 +150,8 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     for number, source in enumerate(sources, 1):
         console.print(f"{number}: {source}", soft_wrap=True)
     left_out: dict[str, list[str]] = {}
-    for line in refused:
-        scheme, _, reason = line.partition(": ")
-        left_out.setdefault(reason.removeprefix(f"strategy.name = {scheme!r}: "), []).append(scheme)
+    for each in refused:
+        left_out.setdefault(each.reason, []).append(each.scheme)
     for reason, schemes in left_out.items():
         console.print(f"left out: {', '.join(schemes)}: {reason}", soft_wrap=True)
 

@@ -56,13 +56,28 @@ class ExplainedRecovery:
         return sum(phase.duration_s for phase in self.phases)
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedScheme:
+    """A scheme that a job cannot use."""
+
+    scheme: str  # The scheme.
+    error: str  # Why, in one line.
+
+    def __str__(self) -> str:
+        return f"{self.scheme}: {self.error}"
+
+    @property
+    def reason(self) -> str:
+        """The error without the key that names the scheme."""
+        return self.error.removeprefix(f"strategy.name = {self.scheme!r}: ")
+
+
 def explained_recoveries(
     scenario: Scenario, schemes: Iterable[str]
-) -> Iterator[ExplainedRecovery | str]:
+) -> Iterator[ExplainedRecovery | RefusedScheme]:
     """Yield the recoveries from the failure of one GPU under each scheme, and after its repair.
 
-    The state that members send to each other without a failure comes first. A scheme that the job
-    cannot use has one line with the reason.
+    The state that members send to each other without a failure comes first.
     """
     for name in schemes:
         changes: dict[str, object] = {"strategy.name": name}
@@ -74,7 +89,7 @@ def explained_recoveries(
             resolved = resolve(stated)
             strategy = resolved.strategy()
         except (StrategyError, UserError) as error:
-            yield f"{name}: {error}"
+            yield RefusedScheme(name, str(error))
             continue
         for mirror in strategy.plan().mirrors:
             yield _mirror(resolved, mirror)
