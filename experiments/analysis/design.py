@@ -52,6 +52,11 @@ class Design:
         chosen = tuple(self.names[place] for place in kept)
         return Design(chosen, self.unit[:, kept], self.values[:, kept])
 
+    def scaled(self, name: str, factor: float) -> Design:
+        """Return the design with the values of an input, if it has the input, times a factor."""
+        factors = [factor if each == name else 1.0 for each in self.names]
+        return Design(self.names, self.unit, self.values * factors)
+
     def first(self, samples: int) -> Design:
         """Return the design of the first samples, which cover the inputs too."""
         return Design(self.names, self.unit[:samples], self.values[:samples])

@@ -6,30 +6,27 @@ import argparse
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from functools import partial
 
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.commands.output import (
     check_output,
     print_json,
-    progress_of,
     write_output,
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.planner.answer import DECIDING_WORLDS, Answer
 from faultline.experiments.planner.answer_data import answer_data, answer_page_of
-from faultline.experiments.planner.candidates import Candidate
 from faultline.experiments.planner.comparison import (
     comparison_texts,
     print_comparison,
     summary_of,
 )
-from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
-from faultline.experiments.planner.planning import QUICK_WORLDS, WORLDS, Effort, answer_plan
+from faultline.experiments.planner.fleet import fleet_answers, read_fleet
+from faultline.experiments.planner.planning import QUICK_WORLDS, WORLDS, Effort, answers
 from faultline.experiments.planner.printing import answer_parts, print_answer
 from faultline.experiments.planner.sentences import answer_sentences, find_swings, first_text
 from faultline.experiments.planner.situation import read_situation
@@ -52,8 +49,6 @@ def execute(arguments: argparse.Namespace) -> int:
         return _compare(arguments)
     if len(prices) > 1:
         raise UserError(f"--price: {len(prices)} prices for one scenario; state one")
-    if arguments.nodes is not None:
-        return _split(arguments)
     price = next(iter(prices), None)
     answer, swings = _planned(names[0], arguments)
     if arguments.json:
@@ -75,38 +70,35 @@ _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColum
 def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swing]]:
     """Return the answer to a scenario, and the effects of its inputs."""
     of_several, began_s = f"{name}: " if len(arguments.scenarios) > 1 else "", time.monotonic()
+    price = next(iter(arguments.prices), None)
+    answer = None
     with _Display(f"{of_several}reading the job and its platform") as display, _workers(arguments):
-        situation = read_situation(
-            name,
-            arguments.settings,
-            arguments.gpus,
-            mtbf_s=arguments.mtbf,
-            restart_s=arguments.restart,
-        )
-
-        price = next(iter(arguments.prices), None)
-
-        def on_first(found: Sequence[Candidate]) -> None:
-            display.first = first_text(situation, found)
-            display.show([Text(display.first)])
-            display.task(f"{of_several}simulating the first worlds")
-
-        def on_answer(answer: Answer) -> None:
-            display.show(answer_parts(answer, (), price))
-            display.task(f"{of_several}{answer.worlds} worlds simulated")
-
-        answer = answer_plan(
-            situation,
-            arguments.schemes,
-            arguments.protections,
-            _effort(arguments, time.monotonic() - began_s),
-            at_values=arguments.at_values,
-            on_first=on_first,
-            on_answer=on_answer,
-            on_done=display.on_done,
-        )
+        for answer in _stages(name, arguments, began_s, display):
+            if answer.rows:
+                display.show(answer_parts(answer, (), price))
+                display.task(f"{of_several}{answer.worlds} worlds simulated")
+            elif answer.first:
+                display.first = first_text(answer)
+                display.show([Text(display.first)])
+                display.task(f"{of_several}simulating the first worlds")
+        assert answer is not None
         display.task(f"{of_several}comparing the inputs")
         return answer, find_swings(answer)
+
+
+def _stages(
+    name: str, arguments: argparse.Namespace, began_s: float, display: _Display
+) -> Iterator[Answer]:
+    """Yield the answers to a scenario, better and better ones."""
+    size = {"mtbf_s": arguments.mtbf, "restart_s": arguments.restart}
+    chosen = arguments.schemes, arguments.protections
+    options = {"at_values": arguments.at_values, "on_done": display.on_done}
+    if arguments.nodes is not None:
+        fleet = read_fleet(name, arguments.settings, arguments.nodes, **size)
+        effort = _effort(arguments, time.monotonic() - began_s)
+        return fleet_answers(fleet, *chosen, effort, **options)
+    situation = read_situation(name, arguments.settings, arguments.gpus, **size)
+    return answers(situation, *chosen, _effort(arguments, time.monotonic() - began_s), **options)
 
 
 def _effort(arguments: argparse.Namespace, spent_s: float) -> Effort:
@@ -193,30 +185,6 @@ def _compare(arguments: argparse.Namespace) -> int:
             console.print(f"{name}: {answer_sentences(answer, swings)[0]}", soft_wrap=True)
         print_comparison(console, summaries)
     return 0 if all(answer.finishes for answer, _ in planned) else 1
-
-
-def _split(arguments: argparse.Namespace) -> int:
-    """Split a fleet into groups and standbys, and print the goodput of each split."""
-    with progress_of(*_COLUMNS) as progress, _workers(arguments):
-        task = progress.add_task("simulating splits of the fleet", total=None)
-        fleet = split_fleet(
-            arguments.scenarios[0],
-            arguments.settings,
-            arguments.nodes,
-            arguments.schemes,
-            arguments.protections,
-            range(3),
-            arguments.steps,
-            arguments.mtbf,
-            arguments.restart,
-            partial(progress.advance, task),
-        )
-    price = next(iter(arguments.prices), None)
-    if arguments.json:
-        print_json(fleet_data(fleet, price))
-    else:
-        print_fleet(Screen(), fleet, price)
-    return 0
 
 
 def _write_page(

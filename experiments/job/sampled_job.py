@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_MTBF = "failures.mtbf_s"
+MTBF = "failures.mtbf_s"
 _OF_STEPS = ("job", "times", "model", "platform", "all_reduce")
 """Tables of a scenario that say how long a step is, and what moves beside it."""
 
@@ -36,7 +36,7 @@ def quantiles_of(
     """
     inputs: dict[str, Callable[[Floats], Floats]] = {}
     for key in keys:
-        factor = mtbf_s if key.times and key.dotted == _MTBF else 1.0
+        factor = mtbf_s if key.times and key.dotted == MTBF else 1.0
         names = [f"{key.dotted} of {scheme}" for scheme in schemes] if key.each_scheme else []
         for name in names or [key.dotted]:
             inputs[name] = partial(_scaled, key.prior, factor)
@@ -95,6 +95,6 @@ def fitting(scenario: Scenario, values: Mapping[str, object]) -> dict[str, objec
         else value
         for dotted, value in values.items()
     }
-    if _MTBF in values and scenario.failures.model == "mix":
+    if MTBF in values and scenario.failures.model == "mix":
         changes["failures.rate"] = "mtbf"
     return changes

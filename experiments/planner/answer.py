@@ -22,7 +22,7 @@ CAP = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A scheme at its best set-up.
+    """A candidate at its best set-up.
 
     Attributes
     ----------
@@ -45,6 +45,11 @@ class Row:
     endings: Counter[str]
     refused: float
 
+    @property
+    def name(self) -> str:
+        """What is chosen: the scheme, or a number of standbys."""
+        return self.judgement.candidate
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -56,37 +61,38 @@ class Answer:
         The job.
     keys : tuple of UncertainKey
         The inputs that differ between worlds; none at the stated values.
+    most_worlds : int
+        Worlds to which the plan may go on.
+    first : tuple of Candidate
+        The candidates over one protection, in the order of their closed forms.
     rows : tuple of Row
-        A row per scheme, the advised one first; none if no scheme is a candidate.
+        A row per candidate, the advised one first; none before the first world, or if no scheme is
+        a candidate.
     choices : tuple of Choice
-        The schemes that were simulated in all worlds, in the order of the candidates of `costs`.
+        Those that were simulated in all worlds, in the order of the candidates of `costs`.
     costs : SimulatedCosts or None
         Their times to train, in seconds; None without rows.
     left_out : tuple of LeftOut
         What is not in `rows`, and why.
     steps : int
         Steps of a simulated job.
-    most_worlds : int
-        Worlds to which the plan may go on.
     behind : int
         Other set-ups of the schemes, which closed forms rank behind those that were simulated.
     is_last : bool
         Whether no further worlds are simulated.
-    first : tuple of Candidate
-        The candidates over one protection, in the order of their closed forms.
     """
 
     situation: Situation
     keys: tuple[UncertainKey, ...]
-    rows: tuple[Row, ...]
-    choices: tuple[Choice, ...]
-    costs: SimulatedCosts | None
-    left_out: tuple[LeftOut, ...]
-    steps: int
     most_worlds: int
-    behind: int
-    is_last: bool
     first: tuple[Candidate, ...] = ()
+    rows: tuple[Row, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    costs: SimulatedCosts | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    steps: int = 0
+    behind: int = 0
+    is_last: bool = False
 
     @property
     def worlds(self) -> int:
@@ -112,8 +118,8 @@ class Answer:
         """Return by how many seconds a scheme of all worlds is later than the advised one."""
         assert self.costs is not None
         means = self.costs.costs.mean(axis=2)
-        places = {name: place for place, name in enumerate(self.costs.candidates)}
-        later = means[places[row.judgement.candidate]] - means[places[self.advised]]
+        places = self.costs.candidates
+        later = means[places.index(row.name)] - means[places.index(self.advised)]
         return interval_of(later.tolist())
 
     def is_settled(self, row: Row) -> bool:
@@ -127,4 +133,4 @@ class Answer:
     @property
     def advised(self) -> str:
         """Name of the advised candidate."""
-        return self.rows[0].judgement.candidate
+        return self.rows[0].name

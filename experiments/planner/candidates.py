@@ -10,6 +10,7 @@ from itertools import product
 from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.hardware import standbys_of
 from faultline.experiments.job.job_shape import NEEDS_LAYOUT, job_shape, lacks_layout
@@ -22,8 +23,6 @@ from faultline.strategies.plugins.registry import all_protections, all_strategie
 MOST_SET_UPS = 2
 """Protections of a scheme, and of a moment of return, that are simulated."""
 
-_NEEDS_STANDBYS = "no machine stands by: set recovery.hardware=standby and recovery.standbys"
-
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -32,6 +31,7 @@ class LeftOut:
     scheme: str
     protection: str | None
     reason: str
+    beside: str = ""  # The standbys beside which it is left out, if their number is chosen.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ class Candidate:
     """A scheme over a protection, with one moment of return: what of it is still open is tuned."""
 
     choices: tuple[Choice, ...]  # One per redundancy, the best by closed forms first.
+    beside: str = ""  # Machines on standby, if their number is chosen: ``12 standbys``.
+
+    @property
+    def name(self) -> str:
+        """What is chosen: a number of standbys, or else the scheme."""
+        return self.beside or look_of(self.scheme).label
 
     @property
     def scheme(self) -> str:
@@ -46,11 +52,18 @@ class Candidate:
         return self.choices[0].scheme
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """The scheme, with the moment of return and the redundancy of groups that return."""
+    def key(self) -> tuple[str, str, str, int]:
+        """What is simulated first: a scheme with its moment of return, over one protection.
+
+        Groups that return have their redundancy, too.
+        """
         first = self.choices[0]
         returning = first.redundancy if first.returns_groups else 0
-        return first.scheme, first.rejoin_when, returning
+        return self.beside, first.scheme, first.rejoin_when, returning
+
+    def left_out(self, reason: str) -> LeftOut:
+        """Return it as left out for a reason."""
+        return LeftOut(self.scheme, self.choices[0].protection, reason, self.beside)
 
     @property
     def order(self) -> tuple[bool, bool, float]:
@@ -87,7 +100,9 @@ def find_candidates(
         it, or no requested scheme can be built.
     """
     chosen, not_chosen = _chosen_schemes(schemes, situation)
-    left_out = [*_without_standbys(situation, chosen), *_without_weights(situation, chosen)]
+    lacking = ((name, lacks_standbys(situation, name)) for name in chosen)
+    left_out = [LeftOut(name, None, why) for name, why in lacking if why is not None]
+    left_out += _without_weights(situation, chosen)
     idle = {each.scheme for each in left_out}
     names = [name for name in chosen if name not in idle]
     pairs = list(product(names, _chosen_protections(protections)))
@@ -127,7 +142,7 @@ def _leading(found: Iterable[Candidate]) -> tuple[list[Candidate], int]:
     The first of each scheme come first, then the second of each, as real time may be short.
     Closed forms compare protections under one scheme well; schemes are compared by simulation.
     """
-    taken: Counter[tuple[str, str, int]] = Counter()
+    taken: Counter[tuple[str, str, str, int]] = Counter()
     places: Counter[str] = Counter()
     leading: list[tuple[int, Candidate]] = []
     behind = 0
@@ -194,15 +209,11 @@ def _named(option: str, kind: str, names: Sequence[str], known: list[str]) -> li
     return list(dict.fromkeys(names))
 
 
-def _without_standbys(situation: Situation, schemes: Sequence[str]) -> list[LeftOut]:
-    """Return the schemes that need standbys, if none is there."""
-    if standbys_of(situation.scenario):
-        return []
-    return [
-        LeftOut(name, None, _NEEDS_STANDBYS)
-        for name in schemes
-        if "standbys" in strategy_class(name).needs
-    ]
+def lacks_standbys(situation: Situation, scheme: str) -> str | None:
+    """Return what a scheme that needs standbys lacks, if none is there."""
+    if standbys_of(situation.scenario) or "standbys" not in strategy_class(scheme).needs:
+        return None
+    return "no machine stands by: set recovery.hardware=standby and recovery.standbys"
 
 
 def _without_weights(situation: Situation, schemes: Sequence[str]) -> list[LeftOut]:

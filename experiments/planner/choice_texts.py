@@ -1,14 +1,18 @@
-"""A scheme and its set-up in words."""
+"""A candidate and its set-up in words."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.config.model_numbers import job_of, memory_of
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.hardware import standbys_of
 from faultline.experiments.job.platform_files import gpu_of
+from faultline.experiments.planner.answer import Row
 
 
 def pair_name(scheme: str, protection: str | None) -> str:
@@ -17,25 +21,41 @@ def pair_name(scheme: str, protection: str | None) -> str:
     return name if protection in (None, "storage") else f"{name} over {protection}"
 
 
-def set_up_text(choice: Choice) -> str:
-    """Return how a scheme is set up: its protection, redundancy, interval and returns."""
-    redundancy = f"r = {choice.redundancy}" if choice.redundancy > 1 else ""
-    parts = [choice.protection, redundancy, interval_text(choice), return_text(choice)]
-    return ", ".join(filter(None, parts))
+def set_up_parts(row: Row) -> list[str]:
+    """Return how a candidate is set up: protection, redundancy, interval and returns.
+
+    The scheme comes first, if the candidate is not named after it.
+    """
+    choice = row.choice
+    scheme, groups = look_of(choice.scheme).label, choice.resolved.scenario.job.groups
+    parts = [
+        "" if row.name == scheme else f"{groups:,} groups, {scheme}",
+        choice.protection,
+        f"r = {choice.redundancy}" if choice.redundancy > 1 else "",
+        interval_text(choice),
+        return_text(choice),
+    ]
+    return [part for part in parts if part]
 
 
-def short_set_up(choice: Choice) -> str:
-    """Return the same for a narrow column: ``gemini, r = 2, every step (5.9 s)``."""
-    text = set_up_text(choice).replace("groups return", "back")
+def usual_parts(rows: Sequence[Row]) -> list[str]:
+    """Return the parts of the set-up that most of the rows share."""
+    counts = Counter(part for row in rows for part in set_up_parts(row))
+    return [part for part, count in counts.items() if 2 * count > len(rows) > 1]
+
+
+def short_text(parts: Sequence[str]) -> str:
+    """Return parts of a set-up for a narrow column: ``gemini, r = 2, every step (5.9 s)``."""
+    text = ", ".join(parts).replace("groups return", "back")
     for what in ("a snapshot every", "a checkpoint every"):
         text = text.replace(what, "every")
     return text
 
 
-def choice_text(choice: Choice) -> str:
-    """Return a scheme with its set-up, and how often a state in memory is written to storage."""
-    parts = ", ".join(filter(None, (set_up_text(choice), storage_text(choice))))
-    return f"{look_of(choice.scheme).label} ({parts})"
+def row_text(row: Row) -> str:
+    """Return a candidate with its set-up, and how often a state in memory goes to storage."""
+    parts = [*set_up_parts(row), storage_text(row.choice)]
+    return f"{row.name} ({', '.join(filter(None, parts))})"
 
 
 def interval_text(choice: Choice) -> str:
@@ -70,7 +90,10 @@ def return_text(choice: Choice) -> str:
 
 def choice_data(choice: Choice) -> dict[str, Any]:
     """Return a choice as JSON data: a scheme with its protection, redundancy and intervals."""
+    scenario = choice.resolved.scenario
     return {
+        "groups": scenario.job.groups,
+        "standbys": standbys_of(scenario),
         "scheme": choice.scheme,
         "protection": choice.protection,
         "redundancy": choice.redundancy,

@@ -9,7 +9,8 @@ worlds can hardly make the answer are dropped: successive halving (Karnin, Koren
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -17,7 +18,7 @@ from faultline.experiments.analysis.design import design_by_name
 from faultline.experiments.config.priors import priors_of
 from faultline.experiments.job.sampled_job import quantiles_of
 from faultline.experiments.planner.answer import Answer
-from faultline.experiments.planner.candidates import Candidate, find_candidates
+from faultline.experiments.planner.candidates import Candidates, find_candidates
 from faultline.experiments.planner.deadline import OutOfTimeError, deadline
 from faultline.experiments.planner.race import FIRST_WORLDS, Race
 from faultline.experiments.planner.simulation import OnDone, simulated_steps, warm_up
@@ -57,6 +58,10 @@ class Effort:
     steps: int | None = None
     seed: int = 0
 
+    def ends_s(self) -> float:
+        """Return when a plan that begins now ends, on the monotonic clock, in seconds."""
+        return inf if self.within_s is None else time.monotonic() + self.within_s
+
 
 def answer_plan(
     situation: Situation,
@@ -65,49 +70,18 @@ def answer_plan(
     effort: Effort | None = None,
     *,
     at_values: bool = False,
-    on_first: Callable[[Sequence[Candidate]], None] | None = None,
-    on_answer: Callable[[Answer], None] | None = None,
-    on_done: OnDone = None,
 ) -> Answer:
-    """Return the scheme to take for a job.
-
-    Parameters
-    ----------
-    situation : Situation
-        The job.
-    schemes, protections : sequence of str, optional
-        The candidates; by default all for which the scenario states enough.
-    effort : Effort, optional
-        How much to simulate.
-    at_values : bool
-        Whether all inputs have the values of the scenario: a design of one point.
-    on_first : callable, optional
-        Called with candidates over one protection, the first by closed forms at the start. Nothing
-        was simulated yet.
-    on_answer : callable, optional
-        Called with the answer after each stage.
-    on_done : callable, optional
-        Called after each run.
-
-    Raises
-    ------
-    UserError, StrategyError, PlatformError
-        If a name is unknown, or no requested scheme can be built.
-    """
-    answer = None
-    for answer in answers(
+    """Return the last of `answers`, without the first one, by closed forms."""
+    stages = answers(
         situation,
         schemes,
         protections,
         effort or Effort(),
         at_values=at_values,
-        on_first=on_first,
-        on_done=on_done,
-    ):
-        if on_answer is not None:
-            on_answer(answer)
-    assert answer is not None
-    return answer
+        is_first_shown=False,
+    )
+    *_, last = stages
+    return last
 
 
 def answers(
@@ -117,41 +91,79 @@ def answers(
     effort: Effort,
     *,
     at_values: bool = False,
-    on_first: Callable[[Sequence[Candidate]], None] | None = None,
+    is_first_shown: bool = True,
     on_done: OnDone = None,
 ) -> Iterator[Answer]:
-    """Yield the answer after each stage, until it is decided or the effort is spent."""
-    ends_s = inf if effort.within_s is None else time.monotonic() + effort.within_s
+    """Yield which scheme to take for a job: by closed forms, then after each stage of simulation.
+
+    Parameters
+    ----------
+    situation : Situation
+        The job.
+    schemes, protections : sequence of str, optional
+        The candidates; by default all for which the scenario states enough.
+    effort : Effort
+        How much to simulate.
+    at_values : bool
+        Whether all inputs have the values of the scenario: a design of one point.
+    is_first_shown : bool
+        Whether to yield an answer without rows, whose candidates over one protection are in the
+        order of their closed forms, before anything is simulated.
+    on_done : callable, optional
+        Called after each run.
+
+    Raises
+    ------
+    UserError, StrategyError, PlatformError
+        If a name is unknown, or no requested scheme can be built.
+    """
+    ends_s = effort.ends_s()
+    base = answer_base(situation, effort, at_values=at_values)
+    if is_first_shown or ends_s < inf:
+        quick = protections[:1] if protections else _FIRST_PROTECTIONS
+        with suppress(OutOfTimeError), deadline(ends_s):
+            base = replace(base, first=find_candidates(situation, schemes, quick).found)
+    if is_first_shown:
+        yield base
+    candidates = None
+    with suppress(OutOfTimeError), deadline(ends_s):
+        if base.first and situation.gpus > _MANY_GPUS:
+            warm_up(base.first[0].choices[0], _WARM_LIMIT * situation.ideal_s)
+        candidates = find_candidates(situation, schemes, protections)
+    if candidates is None:
+        yield replace(base, is_last=True)
+        return
+    yield from race_answers(base, candidates, effort, ends_s, on_done)
+
+
+def answer_base(situation: Situation, effort: Effort, *, at_values: bool) -> Answer:
+    """Return an answer without candidates and worlds."""
     keys = () if at_values else tuple(priors_of(situation.scenario))
-    nothing = Answer(situation, keys, (), (), None, (), 0, effort.worlds, 0, is_last=True)
-    first: tuple[Candidate, ...] = ()
-    try:
-        with deadline(ends_s):
-            if on_first is not None or ends_s < inf:
-                quick = protections[:1] if protections else _FIRST_PROTECTIONS
-                first = find_candidates(situation, schemes, quick).found
-            if on_first is not None:
-                on_first(first)
-            if first and situation.gpus > _MANY_GPUS:
-                warm_up(first[0].choices[0], _WARM_LIMIT * situation.ideal_s)
-            candidates = find_candidates(situation, schemes, protections)
-    except OutOfTimeError:
-        yield replace(nothing, first=first)
-        return
-    found = candidates.found
+    return Answer(situation, keys, effort.worlds)
+
+
+def race_answers(
+    base: Answer, candidates: Candidates, effort: Effort, ends_s: float, on_done: OnDone
+) -> Iterator[Answer]:
+    """Yield the answer after each stage, until it is decided or the effort is spent.
+
+    `base` is the answer without candidates, and `ends_s` the real time of its end, on the monotonic
+    clock.
+    """
+    found, situation = candidates.found, base.situation
     if not found:
-        yield replace(nothing, left_out=candidates.left_out)
+        yield replace(base, left_out=candidates.left_out, is_last=True)
         return
-    names = list(dict.fromkeys(one.choices[0].scheme for one in found))
-    design = design_by_name(quantiles_of(keys, names, situation.mtbf_s), effort.worlds, effort.seed)
-    steps = min(
-        effort.steps or simulated_steps(found[0].choices[0].resolved), situation.scenario.job.steps
-    )
-    race = Race(situation, keys, design, steps, effort.seed, candidates, ends_s, on_done)
+    steps = effort.steps or simulated_steps(found[0].choices[0].resolved)
+    base = replace(base, steps=min(steps, situation.scenario.job.steps))
+    schemes = list(dict.fromkeys(one.scheme for one in found))
+    inputs = quantiles_of(base.keys, schemes, situation.mtbf_s)
+    design = design_by_name(inputs, effort.worlds, effort.seed)
+    race = Race(base, design, effort.seed, candidates, ends_s, on_done)
     worlds = min(FIRST_WORLDS, effort.worlds)
     while True:
         race.advance(worlds)
-        answer = replace(race.answer(), most_worlds=effort.worlds, first=first)
+        answer = race.answer()
         is_last = worlds >= effort.worlds or answer.is_decided or race.is_late or not answer.rows
         yield replace(answer, is_last=is_last)
         if is_last:

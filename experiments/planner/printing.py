@@ -16,9 +16,13 @@ from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.config.keys import path_of
 from faultline.experiments.config.reference import unmet_condition, value_in_force
 from faultline.experiments.config.toml_text import written
-from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.answer import CAP, Answer, Row
-from faultline.experiments.planner.choice_texts import gpu_memory, short_set_up
+from faultline.experiments.planner.choice_texts import (
+    gpu_memory,
+    set_up_parts,
+    short_text,
+    usual_parts,
+)
 from faultline.experiments.planner.sentences import (
     answer_sentences,
     band_text,
@@ -72,7 +76,9 @@ def answer_parts(
     for line in (*((*job, *assumptions) if explain else ()), *remarks(answer)):
         yield Text(line)
     if answer.rows:
-        yield on_screen(replace(answer_table(answer, price_per_gpu_hour), caption=""), 7)
+        table = answer_table(answer, price_per_gpu_hour)
+        yield Text(table.caption)
+        yield on_screen(replace(table, caption=""), 7)
     for line in endings_texts(answer):
         yield Text(line)
     for line in legend_texts(answer) if explain else ():
@@ -89,6 +95,7 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
     situation = answer.situation
     hours = situation.gpu_hours(1.0)
     unit, scale = ("M ", 1e-6) if hours >= _MANY_GPU_HOURS else ("", 1.0)
+    usual = usual_parts(answer.rows)
     rows = [
         {"row": row, "first": place == 0, "memory": memory_text(row)}
         for place, row in enumerate(answer.rows)
@@ -109,7 +116,11 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
         )
 
     columns = [
-        TableColumn("scheme", lambda one: _name(answer, one["row"]), "prose"),
+        TableColumn(
+            "standbys" if situation.fleet else "scheme",
+            lambda one: _name(answer, one["row"], usual),
+            "prose",
+        ),
         TableColumn(situation.unit, lambda one: span(one["row"])),
         TableColumn("80 % band", lambda one: band_text(answer, one["row"])),
         TableColumn("best", lambda one: _times_best(one["row"])),
@@ -120,18 +131,20 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
         columns.append(TableColumn(f"{unit}cost", lambda one: cost(one["row"])))
     if any(row["memory"] for row in rows):
         columns.append(TableColumn("GB of GPU", lambda one: one["memory"]))
+    set_up = f"; unless a row names its own: {short_text(usual)}" if usual else ""
     return table_of(
         "ranking-table",
-        "Schemes by expected time to train",
+        f"By expected time to train{set_up}",
         columns,
         rows,
         lambda one: bool(one["first"]),
     )
 
 
-def _name(answer: Answer, row: Row) -> str:
+def _name(answer: Answer, row: Row, usual: Sequence[str]) -> str:
     tie = " (tie)" if row in answer.ties else ""
-    return f"{look_of(row.choice.scheme).label}{tie}\n{short_set_up(row.choice)}"
+    own = short_text([part for part in set_up_parts(row) if part not in usual])
+    return "\n".join(filter(None, (f"{row.name}{tie}", own)))
 
 
 def _times_best(row: Row) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isfinite
@@ -14,11 +15,10 @@ from faultline.experiments.analysis.decision import INDIFFERENCE, Judgement, jud
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.quantities import percent_text
-from faultline.experiments.config.priors import UncertainKey
-from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.sampled_job import MTBF
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
-from faultline.experiments.planner.candidates import Candidate, Candidates, LeftOut
+from faultline.experiments.planner.candidates import Candidate, Candidates
 from faultline.experiments.planner.deadline import OutOfTimeError, deadline
 from faultline.experiments.planner.simulation import (
     IMPOSSIBLE,
@@ -27,7 +27,6 @@ from faultline.experiments.planner.simulation import (
     run_tasks,
     simulate_worlds,
 )
-from faultline.experiments.planner.situation import Situation
 from faultline.experiments.planner.tuning import tune
 from faultline.experiments.runs.point import RunCall
 
@@ -50,16 +49,17 @@ _LEADING = 3
 """Schemes whose other set-ups are simulated, too: closed forms compare those of one scheme well."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entrant:
     """A candidate with its runs."""
 
-    choice: Choice
+    candidate: Candidate
+    choice: Choice  # As it is tuned.
     lives: Lives
 
     @property
-    def scheme(self) -> str:
-        return self.choice.scheme
+    def name(self) -> str:
+        return self.candidate.name
 
     @property
     def refused(self) -> float:
@@ -84,7 +84,7 @@ class _Entrant:
 
 
 class Race:
-    """The candidates that are still simulated, and the schemes that were dropped.
+    """The candidates that are still simulated, and those that were dropped, by their names.
 
     First, the best set-up of each scheme by closed forms is simulated, then the other set-ups of
     the leading schemes.
@@ -92,17 +92,15 @@ class Race:
 
     def __init__(
         self,
-        situation: Situation,
-        keys: tuple[UncertainKey, ...],
+        base: Answer,
         design: Design,
-        steps: int,
         seed: int,
         candidates: Candidates,
         ends_s: float,
         on_done: OnDone,
     ) -> None:
-        self._situation, self._keys, self._design = situation, keys, design
-        self._steps, self._seed, self._on_done = steps, seed, on_done
+        """Begin without runs; `base` is the answer without rows, and `ends_s` its real time."""
+        self._base, self._design, self._seed, self._on_done = base, design, seed, on_done
         self._left_out, self._behind = list(candidates.left_out), candidates.behind
         firsts = {one.key: one for one in reversed(candidates.found)}
         self._waiting = [one for one in candidates.found if firsts[one.key] is one]
@@ -119,145 +117,135 @@ class Race:
     @property
     def _worlds(self) -> int:
         """Worlds in which all entrants were simulated."""
-        return len(self._entrants[0].lives.endings)
+        return min(len(one.lives.endings) for one in self._entrants)
 
     def advance(self, worlds: int) -> None:
         """Simulate the candidates up to a number of worlds, as far as the real time goes."""
-        try:
-            # Runs end a moment before, so that those that are complete can be counted.
-            with deadline(self._ends_s + _COUNTING_S):
-                if not self._entrants:
-                    self._begin(worlds)
-                else:
-                    self._enter_others()
-                    self._go_on(worlds)
-        except OutOfTimeError:
-            pass
+        # Runs end a moment before, so that those that are complete can be counted.
+        with suppress(OutOfTimeError), deadline(self._ends_s + _COUNTING_S):
+            if not self._entrants:
+                self._begin(worlds)
+            else:
+                self._enter_others()
+                self._go_on(worlds)
         if self.is_late:
-            self._leave_out(self._waiting + self._others)
+            self._left_out += [one.left_out(NO_TIME) for one in self._waiting + self._others]
             self._waiting, self._others = [], []
 
     def _begin(self, worlds: int) -> None:
         """Simulate the first candidate, then the others up to the cap that follows from it."""
-        self._cap_s = _FIRST_LIMIT * self._situation.ideal_s
+        self._cap_s = _FIRST_LIMIT * self._base.situation.ideal_s
         while self._waiting and not self._entrants:
             first = self._waiting[0]
-            choices = [tune(first.choices, self._design)]
-            lives = self._simulate(choices, range(worlds))
-            if not lives[0].endings:
+            choice = tune(first.choices, self._design_of(first.choices[0]))
+            (lives,) = self._simulate([choice], range(worlds))
+            if not lives.endings:
                 return
             del self._waiting[0]
-            self._enter(choices, lives)
+            self._enter([_Entrant(first, choice, lives)])
         if not self._entrants:
             return
-        self._cap_s = CAP * self._expected_s(self._entrants[0].lives)
-        self._simulate_waiting()
-        self._cap_s = CAP * min(self._expected_s(one.lives) for one in self._entrants)
+        self._cap_s = CAP * self._expected_s(self._entrants[0])
+        self._simulate_waiting(fewest=1)
+        self._cap_s = CAP * min(map(self._expected_s, self._entrants))
 
-    def _simulate_waiting(self) -> None:
-        """Simulate the waiting candidates in the worlds so far, but for those that are behind."""
-        tuning = partial(tune, design=self._design)
-        tuned = run_tasks([RunCall(tuning, one.choices) for one in self._waiting])
+    def _simulate_waiting(self, fewest: int) -> None:
+        """Simulate the waiting candidates in the worlds so far, but for those that are behind.
+
+        If the time is over, those with less than the `fewest` worlds go on waiting.
+        """
+        tuned = run_tasks(
+            [
+                RunCall(partial(tune, design=self._design_of(one.choices[0])), one.choices)
+                for one in self._waiting
+            ]
+        )
         if None in tuned:
-            return  # The time is over.
-        pairs = zip(self._waiting, tuned, strict=True)
-        ahead = [(one, choice) for one, choice in pairs if not self._is_behind(choice)]
-        self._waiting = [one for one, _ in ahead]
+            return
+        ahead = []
+        for one, choice in zip(self._waiting, tuned, strict=True):
+            if (why := self._why_behind(choice)) is None:
+                ahead.append((one, choice))
+            else:
+                self._left_out.append(one.left_out(why))
         found = self._simulate([choice for _, choice in ahead], range(self._worlds))
-        started = [
-            (one, choice, lives)
-            for (one, choice), lives in zip(ahead, found, strict=True)
-            if lives.endings
-        ]
-        self._waiting = [
-            one for (one, _), lives in zip(ahead, found, strict=True) if not lives.endings
-        ]
-        # If the time is over, all have the worlds that all of them have.
-        least = min([self._worlds, *(len(lives.endings) for *_, lives in started)])
-        for entrant in self._entrants:
-            entrant.lives = entrant.lives.first(least)
-        self._enter([choice for _, choice, _ in started], [one.first(least) for *_, one in started])
+        simulated = [_Entrant(*pair, lives) for pair, lives in zip(ahead, found, strict=True)]
+        enough = [one for one in simulated if len(one.lives.endings) >= fewest]
+        self._waiting = [one.candidate for one in simulated if one not in enough]
+        self._enter(enough)
 
     def _enter_others(self) -> None:
-        """Simulate the other set-ups of the leading schemes that are still in the race."""
-        going = {one.scheme for one in self._best_of_schemes()[:_LEADING]}
-        self._behind += sum(one.scheme not in going for one in self._others)
-        self._waiting += [one for one in self._others if one.scheme in going]
+        """Simulate the other set-ups of the leading candidates that are still in the race."""
+        going = {one.name for one in self._bests()[:_LEADING]}
+        self._behind += sum(one.name not in going for one in self._others)
+        self._waiting += [one for one in self._others if one.name in going]
         self._others = []
-        if not self._waiting:
-            return
-        before, entrants = self._worlds, list(self._entrants)
-        kept = [one.lives for one in entrants]
-        self._simulate_waiting()
-        if self._worlds < before:
+        if self._waiting:
             # Fewer worlds of all would be a worse answer.
-            late = self._entrants[len(entrants) :]
-            self._left_out += [
-                LeftOut(one.choice.scheme, one.choice.protection, NO_TIME) for one in late
-            ]
-            self._entrants = entrants
-            for one, lives in zip(entrants, kept, strict=True):
-                one.lives = lives
+            self._simulate_waiting(fewest=self._worlds)
 
     def _go_on(self, worlds: int) -> None:
-        choices = [one.choice for one in self._entrants]
-        more = self._simulate(choices, range(self._worlds, worlds))
-        least = min(len(lives.endings) for lives in more)
+        more = self._simulate([one.choice for one in self._entrants], range(self._worlds, worlds))
         for entrant, lives in zip(self._entrants, more, strict=True):
-            entrant.lives = entrant.lives.followed_by(lives.first(least))
-        for one in [each for each in self._entrants if each.why_refused()]:
-            if len(self._entrants) > 1:
-                self._entrants.remove(one)
-                self._refuse(one)
+            entrant.lives = entrant.lives.followed_by(lives)
+        entrants, self._entrants = self._entrants, []
+        self._enter(entrants)
+        self._entrants = self._entrants or entrants[:1]
 
-    def _leave_out(self, candidates: Iterable[Candidate]) -> None:
-        for one in candidates:
-            self._left_out.append(LeftOut(one.scheme, one.choices[0].protection, NO_TIME))
+    def _enter(self, entrants: Sequence[_Entrant]) -> None:
+        """Take candidates into the race, but for those that are something else than their name.
 
-    def _enter(self, choices: Sequence[Choice], lives: Sequence[Lives]) -> None:
-        """Take candidates into the race, but for those that are something else than their name."""
-        for choice, of_choice in zip(choices, lives, strict=True):
-            entrant = _Entrant(choice, of_choice)
-            if entrant.why_refused():
-                self._refuse(entrant)
+        If the time is over, all have the worlds that all of them have.
+        """
+        for one in entrants:
+            if why := one.why_refused():
+                self._left_out.append(one.candidate.left_out(why))
             else:
-                self._entrants.append(entrant)
+                self._entrants.append(one)
+        for one in self._entrants:
+            one.lives = one.lives.first(self._worlds)
 
-    def _refuse(self, entrant: _Entrant) -> None:
-        choice, reason = entrant.choice, entrant.why_refused() or ""
-        self._left_out.append(LeftOut(choice.scheme, choice.protection, reason))
+    def _why_behind(self, choice: Choice) -> str | None:
+        """Return by how much a scheme without failures is behind the first one with failures.
 
-    def _is_behind(self, choice: Choice) -> bool:
-        """Return whether a scheme is slower without failures than the first one with failures.
-
-        That must hold in every world so far. Simulating the scheme could then not change the
+        None if it is not so in every world so far. Simulating the scheme could then not change the
         advice, and may take longer than all else.
         """
         first, resolved = self._entrants[0], choice.resolved
         plan, costs = resolved.strategy().plan(), resolved.costs()
         # Not `step_s`, a mean over a life at whose end few groups are left: groups may return.
         compute_s = plan.stacks * plan.stack_size * plan.pace * costs.compute_s
-        least_s = (compute_s + costs.all_reduce_s) * self._situation.scenario.job.steps
-        is_behind = bool((first.lives.time_s < least_s).all())
-        if is_behind:
-            late = least_s / self._expected_s(first.lives) - 1.0
-            name = look_of(first.scheme).label
-            reason = f"without failures {percent_text(late)} slower than {name} with them"
-            self._left_out.append(LeftOut(choice.scheme, choice.protection, reason))
-        return is_behind
+        least_s = (compute_s + costs.all_reduce_s) * resolved.scenario.job.steps
+        if (first.lives.time_s >= least_s).any():
+            return None
+        late = percent_text(least_s / self._expected_s(first) - 1.0)
+        return f"without failures {late} slower than {first.name} with them"
 
     def _simulate(self, choices: Sequence[Choice], worlds: range) -> list[Lives]:
-        seed, limit_s = self._seed << 32, self._cap_s
+        steps, seed, limit_s = self._base.steps, self._seed << 32, self._cap_s
+        designs = [self._design_of(choice) for choice in choices]
         return simulate_worlds(
-            choices, self._design, worlds, self._steps, limit_s, seed, self._on_done, self._ends_s
+            choices, designs, worlds, steps, limit_s, seed, self._on_done, self._ends_s
         )
 
-    def _expected_s(self, lives: Lives) -> float:
-        return float(np.minimum(lives.time_s, self._cap_s).mean())
+    def _design_of(self, choice: Choice) -> Design:
+        """Return the worlds of a choice: fewer groups than the job's fail less often."""
+        groups = self._base.situation.scenario.job.groups
+        return self._design.scaled(MTBF, groups / choice.resolved.scenario.job.groups)
+
+    def _expected_s(self, one: _Entrant) -> float:
+        return float(self._by_world(one).mean())
+
+    def _bests(self) -> list[_Entrant]:
+        """Return the soonest set-up of each name, the soonest first."""
+        firsts: dict[str, _Entrant] = {}
+        for one in sorted(self._entrants, key=self._expected_s):
+            firsts.setdefault(one.name, one)
+        return list(firsts.values())
 
     def _costs_of(self, entrants: Sequence[_Entrant]) -> SimulatedCosts:
         times_s = np.array([one.lives.time_s for one in entrants])
-        schemes = {one.scheme for one in entrants}
+        schemes = {one.choice.scheme for one in entrants}
         # An input that another scheme has of its own has no effect on these.
         effective = {
             name
@@ -265,35 +253,21 @@ class Race:
             if " of " not in name or name.partition(" of ")[2] in schemes
         }
         return SimulatedCosts(
-            tuple(look_of(one.scheme).label for one in entrants),
+            tuple(one.name for one in entrants),
             self._design.first(times_s.shape[1]).only(effective),
             np.minimum(times_s, self._cap_s),
-            self._steps / self._situation.scenario.job.steps,
+            self._base.steps / self._base.situation.scenario.job.steps,
             self._cap_s,
         )
 
-    def _expected(self) -> list[tuple[float, _Entrant]]:
-        """Return the candidates with their expected times, the soonest first."""
-        pairs = [(self._expected_s(one.lives), one) for one in self._entrants]
-        return sorted(pairs, key=lambda pair: pair[0])
-
-    def _best_of_schemes(self) -> list[_Entrant]:
-        """Return the soonest set-up of each scheme, the soonest first."""
-        firsts: dict[str, _Entrant] = {}
-        for _, one in self._expected():
-            firsts.setdefault(one.scheme, one)
-        return list(firsts.values())
-
     def answer(self) -> Answer:
         """Return the answer by the worlds so far."""
-        situation = self._situation
-        left_out = tuple(self._left_out)
-        bests = self._best_of_schemes()
+        base = replace(
+            self._base, left_out=tuple(self._left_out), behind=self._behind + len(self._others)
+        )
+        bests = self._bests()
         if not bests:
-            return Answer(
-                situation, self._keys, (), (), None, left_out, self._steps, 0, self._behind,
-                is_last=True,
-            )  # fmt: skip
+            return base
         costs = self._costs_of(bests)
         rows = self._rows(bests, costs)
         first = costs.costs[0].mean()
@@ -302,13 +276,10 @@ class Race:
             rows.append(replace(row, judgement=scaled(row.judgement, float(first / own))))
         rows[1:] = sorted(rows[1:], key=lambda row: row.judgement.bands.mean)
         choices = tuple(one.choice for one in bests)
-        return Answer(
-            situation, self._keys, tuple(rows), choices, costs, left_out, self._steps, 0,
-            self._behind + len(self._others), is_last=False,
-        )  # fmt: skip
+        return replace(base, rows=tuple(rows), choices=choices, costs=costs)
 
     def _rows(self, entrants: Sequence[_Entrant], costs: SimulatedCosts) -> list[Row]:
-        by_name = dict(zip(costs.candidates, entrants, strict=True))
+        by_name = {one.name: one for one in entrants}
         return [
             Row(
                 (one := by_name[judgement.candidate]).choice,
@@ -322,29 +293,26 @@ class Race:
 
     def drop(self) -> None:
         """Drop candidates that further worlds can hardly make the answer."""
-        bests = self._best_of_schemes()
-        worlds = len(bests[0].lives.endings)
-        costs = self._costs_of(bests)
-        rows = {row.choice.scheme: row for row in self._rows(bests, costs)}
+        bests, worlds = self._bests(), self._worlds
+        rows = {row.name: row for row in self._rows(bests, self._costs_of(bests))}
         most = max(FIRST_WORLDS, 2 * DECIDING_WORLDS // worlds)
-        means = {one.scheme: self._by_world(one) for one in bests}
-        first, *others = bests
-        going = [first.scheme]
-        for place, one in enumerate(others, start=1):
+        first_s = self._by_world(bests[0])
+        going = [bests[0].name]
+        for place, one in enumerate(bests[1:], start=1):
             # The next best stays: it is what the first is compared with.
             is_late = place > 1 and is_surely_later(
-                means[one.scheme], means[first.scheme], rows[one.scheme].judgement.best.mean
+                self._by_world(one), first_s, rows[one.name].judgement.best.mean
             )
             if is_late or place >= most:
-                self._dropped[one.scheme] = rows[one.scheme]
+                self._dropped[one.name] = rows[one.name]
             else:
-                going.append(one.scheme)
+                going.append(one.name)
         set_ups = max(1, DECIDING_WORLDS // worlds // 2)
         taken: Counter[str] = Counter()
         kept = []
-        for _, one in self._expected():
-            taken[one.scheme] += 1
-            if one.scheme in going and taken[one.scheme] <= set_ups:
+        for one in sorted(self._entrants, key=self._expected_s):
+            taken[one.name] += 1
+            if one.name in going and taken[one.name] <= set_ups:
                 kept.append(one)
         self._entrants = kept
 

@@ -16,10 +16,8 @@ from faultline.experiments.analysis.quantities import (
 from faultline.experiments.analysis.sensitivity import Swing, swings
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer, Row
-from faultline.experiments.planner.candidates import Candidate
-from faultline.experiments.planner.choice_texts import choice_text, pair_name
+from faultline.experiments.planner.choice_texts import pair_name, row_text
 from faultline.experiments.planner.race import NO_TIME
-from faultline.experiments.planner.situation import Situation
 
 _ZONE = percent_text(INDIFFERENCE)
 _SMALL_SWING = 0.01
@@ -87,24 +85,22 @@ def _take(answer: Answer) -> str:
     )
     so_far = "" if answer.is_last else "So far: "
     if answer.ties:
-        names = _listed([look_of(row.choice.scheme).label for row in (first, *answer.ties)], "or")
+        names = _listed([row.name for row in (first, *answer.ties)], "or")
         if all(map(answer.is_settled, answer.ties)):
             why = f"their expected times differ by less than {_ZONE}"
         else:
             why = f"{counted(answer.worlds, 'world')} do not separate them"
         text = (
             f"{so_far}A tie: take {names}; {why}. The least expected time is that of "
-            f"{choice_text(first.choice)}: {days}, {_likely(first)} likely the soonest"
+            f"{row_text(first)}: {days}, {_likely(first)} likely the soonest"
         )
     else:
-        text = (
-            f"{so_far}Take {choice_text(first.choice)}: {days}, {_likely(first)} likely the soonest"
-        )
+        text = f"{so_far}Take {row_text(first)}: {days}, {_likely(first)} likely the soonest"
     likeliest = max([first, *others], key=lambda row: row.judgement.best.mean)
     if likeliest.judgement.best.mean > judgement.best.mean:
         text += (
-            f". {look_of(likeliest.choice.scheme).label} is likelier, {_likely(likeliest)}, "
-            f"but loses more where it is wrong ({_loss_of(likeliest)})"
+            f". Likelier: {likeliest.name}, {_likely(likeliest)}, with more to lose where that is "
+            f"wrong ({_loss_of(likeliest)})"
         )
     return f"{text}."
 
@@ -147,9 +143,7 @@ def endings_texts(answer: Answer) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
     for row in answer.rows:
         for reason, worlds in row.endings.most_common():
-            text = (
-                f"{look_of(row.choice.scheme).label} ({worlds} of {counted(row.worlds, 'world')})"
-            )
+            text = f"{row.name} ({worlds} of {counted(row.worlds, 'world')})"
             by_reason.setdefault(reason, []).append(text)
     for reason, texts in by_reason.items():
         yield f"{reason}: {_listed(texts)}"
@@ -205,10 +199,10 @@ def _measure_most(answer: Answer, costs: SimulatedCosts, found: Sequence[Swing])
     )
 
 
-def first_text(situation: Situation, found: Sequence[Candidate]) -> str:
+def first_text(answer: Answer) -> str:
     """Return the order of the schemes by closed forms, before anything is simulated."""
-    known: dict[str, float] = {}
-    for one in found:
+    known, situation = dict[str, float](), answer.situation
+    for one in answer.first:
         choice = one.choices[0]
         if choice.predicted_ratio is not None:
             known.setdefault(look_of(choice.scheme).label, situation.span(choice.predicted_ratio))
@@ -231,7 +225,7 @@ def _no_world(answer: Answer) -> str:
         "The time (--within) was over before the first world was simulated: a longer one brings "
         "an answer by simulation."
     )
-    return f"{first_text(answer.situation, answer.first)} {more}" if answer.first else more
+    return f"{first_text(answer)} {more}" if answer.first else more
 
 
 def _progress(answer: Answer) -> str:
@@ -259,11 +253,13 @@ def left_out_texts(answer: Answer, *, explain: bool = True) -> list[str]:
     """
     by_reason: dict[str, list[str]] = {}
     for each in answer.left_out:
-        by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
+        name = pair_name(each.scheme, each.protection)
+        beside = f" beside {each.beside}" if each.beside else ""
+        by_reason.setdefault(each.reason, []).append(f"{name}{beside}")
     for row in answer.rows:
         if row.worlds < answer.worlds:
             why = f"behind after {counted(row.worlds, 'world')}, so no more of it"
-            by_reason.setdefault(why, []).append(look_of(row.choice.scheme).label)
+            by_reason.setdefault(why, []).append(row.name)
     texts = []
     for why, found in by_reason.items():
         names = list(dict.fromkeys(found))
@@ -278,7 +274,7 @@ def left_out_texts(answer: Answer, *, explain: bool = True) -> list[str]:
 def remarks(answer: Answer) -> list[str]:
     """Return what a short job, or one with few failures, means for its answer."""
     situation = answer.situation
-    texts = []
+    texts = [situation.fleet] if situation.fleet else []
     failures = situation.ideal_s / situation.mtbf_s
     if failures < 20:
         texts.append(

@@ -111,7 +111,7 @@ class _World:
 
 def simulate_worlds(
     choices: Sequence[Choice],
-    design: Design,
+    designs: Sequence[Design],
     worlds: Iterable[int],
     steps: int,
     limit_s: float,
@@ -125,8 +125,8 @@ def simulate_worlds(
     ----------
     choices : sequence of Choice
         Candidates as they are tuned.
-    design : Design
-        A point per world.
+    designs : sequence of Design
+        Those of the candidates: a point per world.
     worlds : iterable of int
         Numbers of the worlds.
     steps : int
@@ -147,7 +147,7 @@ def simulate_worlds(
             _World(one.resolved, design.sample(world), first_seed + LIVES * world, steps, limit_s),
         )
         for world in worlds
-        for one in choices
+        for one, design in zip(choices, designs, strict=True)
     ]
 
     def on_lived() -> None:

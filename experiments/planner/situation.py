@@ -52,6 +52,9 @@ class Situation:
     durations: Durations  # Times of the job's phases.
     workload: Workload  # The work of a group in an undisturbed step.
     assumptions: tuple[str, ...]  # A sentence each.
+    fleet: str = (
+        ""  # The machines that are split into groups and standbys, if their number is open.
+    )
 
     @property
     def gpus(self) -> int:
@@ -61,7 +64,7 @@ class Situation:
     @property
     def machines(self) -> str:
         """The source of replacement machines, and how many are under repair on average."""
-        return machines_text(self.scenario, failure_model(self.scenario))
+        return self.fleet or machines_text(self.scenario, failure_model(self.scenario))
 
     @property
     def mtbf_s(self) -> float:

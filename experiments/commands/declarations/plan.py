@@ -43,8 +43,7 @@ def declare(commands: Commands) -> None:
         "--nodes",
         metavar="N",
         type=shared.count,
-        help="machines of a fleet: splits it into groups and standbys, and prints the goodput by "
-        "number of standbys",
+        help="machines of a fleet: recommends how many of them stand by while the others train",
     )
 
     method = plan.add_argument_group("the method")
@@ -105,8 +104,5 @@ def declare(commands: Commands) -> None:
         plan, "a page with the answer, its figures and sliders (.html)", *shared.PAGES
     )
     plan.not_with("--worlds", "--quick")
-    plan.not_with(
-        "--nodes", "--gpus", "--quick", "-o", "--at-values", "--worlds", "--within", "--seed",
-        "--explain",
-    )  # fmt: skip
+    plan.not_with("--nodes", "--gpus")
     plan.not_with("--json", "--explain")

@@ -58,7 +58,9 @@ def test_the_realised_regret_is_as_stated_and_below_that_of_the_answer_at_the_va
     worlds = sobol_design(quantiles, WORLDS, seed=7)
     choices = [*answer.choices, at_values.rows[0].choice]
     cap_s = answer.costs.cap_s
-    lives = simulate_worlds(choices, worlds, range(WORLDS), answer.steps, cap_s, OTHER_SEEDS)
+    lives = simulate_worlds(
+        choices, [worlds] * len(choices), range(WORLDS), answer.steps, cap_s, OTHER_SEEDS
+    )
     means_s = np.array([np.minimum(one.time_s, cap_s).mean(axis=1) for one in lives])
     regrets_s = means_s - means_s[:-1].min(axis=0)
     advised = answer.costs.candidates.index(answer.advised)

@@ -17,8 +17,7 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner import race
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer
 from faultline.experiments.planner.answer_data import keys_table
-from faultline.experiments.planner.candidates import Candidate
-from faultline.experiments.planner.planning import Effort, answer_plan
+from faultline.experiments.planner.planning import Effort, answer_plan, answers
 from faultline.experiments.planner.printing import answer_table, print_answer
 from faultline.experiments.planner.race import FIRST_WORLDS
 from faultline.experiments.planner.sentences import (
@@ -77,7 +76,7 @@ def stand_in(
 
     def lives(
         choices: Sequence[Choice],
-        _design: Design,
+        _designs: Sequence[Design],
         worlds: Sequence[int],
         _steps: int,
         limit_s: float,
@@ -130,10 +129,10 @@ def test_the_answer_has_a_table_and_sentences_that_fit(at_values: bool) -> None:
 
 def test_the_same_seed_gives_the_same_answer_and_stages_use_the_same_worlds() -> None:
     situation = situation_with()
-    found: list[Answer] = []
-    last = answer_plan(situation, SCHEMES, STORAGE, Effort(16), on_answer=found.append)
-    assert [one.worlds for one in found] == [4, 8, 16]
+    first, *found = answers(situation, SCHEMES, STORAGE, Effort(16))
+    assert [one.worlds for one in (first, *found)] == [0, 4, 8, 16]
     assert [one.is_last for one in found] == [False, False, True]
+    last = found[-1]
     again = answer_plan(situation, SCHEMES, STORAGE, Effort(16))
     assert last.costs is not None
     assert again.costs is not None
@@ -260,7 +259,7 @@ def test_worlds_without_an_end_count_as_the_cap_and_are_named(
     assert second.endings == {"no replica is left": 4}
     # It is the likelier one, and loses more where it is wrong.
     sentences = " ".join(answer_sentences(answer))
-    assert "is likelier, 75 ±" in sentences
+    assert "Likelier: replication + checkpoint, 75 ±" in sentences
     assert "Conditional on the cap" in sentences
     assert "infinite" not in "\n".join(printed(answer, 100))
 
@@ -374,15 +373,10 @@ def test_without_time_for_any_run_closed_forms_are_the_answer() -> None:
 
 def test_closed_forms_answer_before_anything_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     simulated = stand_in(monkeypatch, lambda *_: 3.5)
-    texts = []
-
-    def on_first(found: Sequence[Candidate]) -> None:
-        assert simulated == []
-        texts.append(first_text(situation, found))
-
     situation = small("rejoin.when=at-restart")
-    answer_plan(situation, SCHEMES, None, Effort(4), at_values=True, on_first=on_first)
-    (text,) = texts
+    first = next(answers(situation, SCHEMES, None, Effort(4), at_values=True))
+    assert simulated == []
+    text = first_text(first)
     assert text.startswith("First answer, by closed forms at the stated values, in hours: ")
     assert all(name in text for name in ("SPARe + checkpoint ", "checkpoint only "))
 

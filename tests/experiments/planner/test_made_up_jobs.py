@@ -67,7 +67,12 @@ def test_new_worlds_do_not_contradict_the_advice(tmp_path: Path, job: str) -> No
     )
     choices, cap_s = [row.choice for row in answer.rows], answer.costs.cap_s
     lives = simulate_worlds(
-        choices, design, range(WORLDS), answer.steps, cap_s, first_seed=OTHER_SEED << 32
+        choices,
+        [design] * len(choices),
+        range(WORLDS),
+        answer.steps,
+        cap_s,
+        first_seed=OTHER_SEED << 32,
     )
     advised, *others = (np.minimum(one.time_s, cap_s).mean(axis=1) for one in lives)
     stated_s = answer.rows[0].judgement.regret.mean

@@ -19,8 +19,8 @@ def choice_of(scheme: str, *settings: str) -> Choice:
     return choices_of(small(*settings), scheme, "storage")[0]
 
 
-def no_inputs(worlds: int) -> Design:
-    return design_by_name({}, worlds, 0)
+def no_inputs(worlds: int) -> list[Design]:
+    return [design_by_name({}, worlds, 0)]
 
 
 def test_a_job_whose_rest_takes_longer_than_the_limit_has_a_reason() -> None:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faultline.experiments.planner.fleet import split_fleet
+from faultline.experiments.analysis.design import design_by_name
+from faultline.experiments.job.hardware import standbys_of
+from faultline.experiments.planner.candidates import lacks_standbys
+from faultline.experiments.planner.fleet import read_fleet
+from faultline.experiments.planner.simulation import simulate_worlds
+from faultline.experiments.planner.situation import choices_of
 
 MACHINES, MACHINES_OF_GROUP = 20, 2
 STEP_S, SAVE_S, RESTART_S, TAKE_OVER_S = 30.0, 20.0, 150.0, 40.0
@@ -36,7 +41,7 @@ repair_s = {REPAIR_S}
 """
 
 
-class Fleet:
+class Machines:
     """Equal machines: each works for an exponential time, then is under repair.
 
     A job needs `needed` working machines; the other ones stand by. All working machines fail at
@@ -75,7 +80,7 @@ class Fleet:
         return now_s
 
 
-def goodput(scheme: str, fleet: Fleet, interval_steps: int) -> tuple[float, float]:
+def goodput(scheme: str, fleet: Machines, interval_steps: int) -> tuple[float, float]:
     """Return the shares of the time in which a job trains, and in which it waits for machines."""
     now_s, waited_s, done, saved = 0.0, 0.0, 0, 0
     while done < STEPS:
@@ -104,32 +109,29 @@ def test_goodput_by_standbys_is_that_of_a_simulation_by_hand(tmp_path: Path, sch
     """Two machines are under repair on average: few standbys wait often, many hardly ever."""
     path = tmp_path / "fleet.toml"
     path.write_text(FLEET, encoding="utf-8")
-    planned = split_fleet(
-        str(path), [], MACHINES, [scheme], ["storage"], range(SEEDS), STEPS, MTBF_S
-    )
-    assert planned.mean_under_repair == pytest.approx(2.0)
+    fleet = read_fleet(str(path), [], MACHINES, MTBF_S)
+    assert "of which 2.0 are under repair on average" in fleet.splits[0].situation.fleet
+    splits = [one for one in fleet.splits if lacks_standbys(one.situation, scheme) is None]
+    assert len(splits) == len(fleet.splits) - (scheme == "warm-standby")
+    choices = [choices_of(one.situation, scheme, "storage")[0] for one in splits]
+    designs = [design_by_name({}, SEEDS, 0)] * len(choices)
+    lives = simulate_worlds(choices, designs, range(SEEDS), STEPS, 1e12)
     waits = []
-    for split in planned.splits:
-        if not split.outcomes:
-            assert scheme == "warm-standby"
-            assert split.standbys == 0
-            continue
-        outcome, used = split.outcomes[0], MACHINES_OF_GROUP * split.groups
+    for choice, of_choice in zip(choices, lives, strict=True):
+        job = choice.resolved.scenario
+        used = MACHINES_OF_GROUP * job.job.groups
         runs = [
             goodput(
                 scheme,
-                Fleet(used + split.standbys, used, seed),
-                outcome.choice.interval_steps,
+                Machines(used + standbys_of(job), used, seed),
+                choice.interval_steps,
             )
             for seed in range(SEEDS)
         ]
         shares, waited = np.transpose(runs)
         waits.append(waited.mean())
-        # Standard errors of both means; half a 95 % interval is at least two of them.
-        own = shares.std(ddof=1) / np.sqrt(SEEDS)
-        theirs = (outcome.goodput.high - outcome.goodput.low) / 4.0
-        assert outcome.goodput.mean == pytest.approx(shares.mean(), abs=3.0 * np.hypot(own, theirs))
-        share = split.groups / planned.splits[0].groups * shares.mean()
-        assert outcome.share.mean == pytest.approx(share, abs=3.0 * np.hypot(own, theirs))
+        own_s = of_choice.goodput.mean(axis=1)
+        errors = [one.std(ddof=1) / np.sqrt(SEEDS) for one in (shares, own_s)]
+        assert own_s.mean() == pytest.approx(shares.mean(), abs=3.0 * np.hypot(*errors))
     assert waits[0] > 0.2
     assert waits[-1] < 0.01
