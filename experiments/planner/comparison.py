@@ -16,39 +16,17 @@ from rich.console import Console
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The answer to one scenario.
-
-    Attributes
-    ----------
-    scenario : str
-        Its name.
-    gpus : int
-        GPUs that are paid for.
-    scheme : str or None
-        The advised scheme; None if none finishes.
-    days : float or None
-        Expected time to train.
-    band_days : tuple of float or None
-        80 % band of one run.
-    gpu_hours : float or None
-        GPU-hours in that time.
-    cost : float or None
-        Their cost, if there is a price.
-    tokens : float or None
-        Tokens of the whole training; None without a named model.
-    is_least : bool
-        Whether days, GPU-hours and cost are lower bounds, because runs count at the cap.
-    """
+    """The answer to one scenario; None if no scheme finishes."""
 
     scenario: str
-    gpus: int
-    scheme: str | None
-    days: float | None
-    band_days: tuple[float, float] | None
-    gpu_hours: float | None
-    cost: float | None
-    tokens: float | None
-    is_least: bool = False
+    gpus: int  # Those that are paid for.
+    tokens: float | None  # Of the whole training; None without a named model.
+    scheme: str | None = None
+    days: float | None = None  # Expected time to train.
+    band_days: tuple[float, float] | None = None  # 80 % band of one run.
+    gpu_hours: float | None = None
+    cost: float | None = None  # None without a price.
+    is_least: bool = False  # Days, hours and cost are lower bounds: runs count at the cap.
 
 
 def summary_of(answer: Answer, price_per_gpu_hour: float | None) -> Summary:
@@ -58,19 +36,19 @@ def summary_of(answer: Answer, price_per_gpu_hour: float | None) -> Summary:
     job, model = scenario.job, scenario.model
     tokens = None if model.name == "stated" else job.steps * tokens_of_step(job.groups, model)
     if not answer.finishes:
-        return Summary(scenario.name, situation.gpus, None, None, None, None, None, tokens)
+        return Summary(scenario.name, situation.gpus, tokens)
     first, price = answer.rows[0], price_per_gpu_hour
     bands = first.judgement.bands
     hours = situation.gpu_hours(bands.mean / situation.ideal_s)
     return Summary(
         scenario.name,
         situation.gpus,
+        tokens,
         pair_name(first.choice.scheme, first.choice.protection),
         bands.mean / DAY_S,
         (bands.low / DAY_S, bands.high / DAY_S),
         hours,
         None if price is None else hours * price,
-        tokens,
         first.judgement.capped > 0.0,
     )
 

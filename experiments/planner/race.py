@@ -139,7 +139,7 @@ class Race:
             first = self._waiting[0]
             choice = tune(first.choices, self._design_of(first.choices[0]))
             (lives,) = self._simulate([choice], range(worlds))
-            if not lives.endings:
+            if not len(lives.endings):
                 return
             del self._waiting[0]
             self._enter([_Entrant(first, choice, lives)])
@@ -285,7 +285,7 @@ class Race:
                 (one := by_name[judgement.candidate]).choice,
                 judgement,
                 len(one.lives.endings),
-                Counter(filter(None, one.lives.endings)),
+                Counter(filter(None, one.lives.endings.tolist())),
                 one.refused,
             )
             for judgement in judge(costs)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from faultline.experiments.analysis.design import Design, Floats
@@ -25,6 +25,7 @@ from faultline.experiments.runs import execution
 from faultline.experiments.runs.point import RunCall, Task, cores
 from faultline.experiments.runs.record import SimulatedRun
 from faultline.experiments.runs.single_run import replay
+from numpy.typing import NDArray
 
 LIVES = 2
 """Runs of a candidate in each world: two separate luck from unknown inputs."""
@@ -44,52 +45,26 @@ _WORTH_STARTING_WORKERS_S = 4.0
 OnDone = Callable[[], None] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lives:
-    """The runs of one candidate: arrays have the shape (worlds, lives).
+class Lives(NamedTuple):
+    """The runs of one candidate: arrays have the shape (worlds, lives)."""
 
-    Attributes
-    ----------
-    time_s : ndarray of float
-        Time to train the whole job, in seconds; infinite if it did not end within the limit.
-    refused, events : ndarray of float
-        Recoveries that did not fit into GPU memory, and failures that stopped groups.
-    goodput : ndarray of float
-        Share of the time in useful training.
-    endings : tuple of str
-        Why runs did not end within the limit, by world; empty for worlds in which all runs did.
-    """
-
-    time_s: Floats
-    refused: Floats
-    events: Floats
-    goodput: Floats
-    endings: tuple[str, ...]
+    time_s: Floats  # To train the whole job; infinite if it did not end within the limit.
+    refused: Floats  # Recoveries that did not fit into GPU memory.
+    events: Floats  # Failures that stopped groups.
+    goodput: Floats  # Share of the time in useful training.
+    endings: NDArray[np.str_]  # By world: why a run did not end within the limit; else empty.
 
     def first(self, worlds: int) -> Lives:
         """Return the first worlds."""
-        return Lives(
-            self.time_s[:worlds],
-            self.refused[:worlds],
-            self.events[:worlds],
-            self.goodput[:worlds],
-            self.endings[:worlds],
-        )
+        return Lives._make(each[:worlds] for each in self)
 
     def followed_by(self, *more: Lives) -> Lives:
         """Return these worlds and the next ones."""
-        parts = (self, *more)
-        return Lives(
-            np.concatenate([one.time_s for one in parts]),
-            np.concatenate([one.refused for one in parts]),
-            np.concatenate([one.events for one in parts]),
-            np.concatenate([one.goodput for one in parts]),
-            tuple(ending for one in parts for ending in one.endings),
-        )
+        return Lives._make(map(np.concatenate, zip(self, *more, strict=True)))
 
 
 _NONE = np.empty((0, LIVES))
-_NO_LIVES = Lives(_NONE, _NONE, _NONE, _NONE, ())
+_NO_LIVES = Lives(_NONE, _NONE, _NONE, _NONE, np.empty(0, dtype=str))
 
 
 def simulated_steps(resolved: ResolvedJob) -> int:
@@ -177,7 +152,7 @@ def _live(world: _World) -> Lives:
     try:
         job = at_sample(world.resolved, world.sample).shortened(steps, limit_s)
     except UserError as error:
-        return Lives(time_s, refused, events, goodput, (str(error),))
+        return Lives(time_s, refused, events, goodput, np.array([str(error)]))
     begun, ending = round(_BEGINNING * steps) if steps < whole else 0, ""
     for life in range(LIVES):
         progress = replay(job, world.seed + life, noted_batches=begun or inf)
@@ -191,7 +166,7 @@ def _live(world: _World) -> Lives:
             time_s[0, life], goodput[0, life] = begun_s + rest_s, simulated.goodput
         if not ended or time_s[0, life] > world.limit_s:
             ending = ending_of(progress, job, ended=ended)
-    return Lives(time_s, refused, events, goodput, (ending,))
+    return Lives(time_s, refused, events, goodput, np.array([ending]))
 
 
 def run_tasks(tasks: Sequence[Task], on_done: OnDone = None, ends_s: float = inf) -> list[Any]:

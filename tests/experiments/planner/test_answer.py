@@ -99,7 +99,7 @@ def stand_in(
                     np.repeat(of_world[:, None], LIVES, axis=1),
                     np.full(time_s.shape, 10.0),
                     1.0 / np.array(ratios),
-                    tuple("no replica is left" if late.any() else "" for late in is_late),
+                    np.where(is_late.any(axis=1), "no replica is left", ""),
                 )
             )
         return found

@@ -15,7 +15,7 @@ FEW = (
     *("--schemes", "spare,replication", "--protections", "storage", "--steps", "100"),
     *("--mtbf", "20min", "--at-values", "--worlds", "4"),
 )
-ONE = Summary("one", 256, "checkpoint", 10.0, (9.0, 11.0), 61_440.0, 153_600.0, 1e12)
+ONE = Summary("one", 256, 1e12, "checkpoint", 10.0, (9.0, 11.0), 61_440.0, 153_600.0)
 
 
 def scenario(folder: Path, name: str, compute_s: float) -> Path:
