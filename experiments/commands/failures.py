@@ -24,11 +24,7 @@ from faultline.experiments.config.logs.failure_log import (
     LogFile,
 )
 from faultline.experiments.config.logs.reading import read_log
-from faultline.experiments.config.mix_file import (
-    PER_1000_NODE_DAYS,
-    plugged_mixes,
-    shipped_mixes,
-)
+from faultline.experiments.config.mix_file import PER_1000_NODE_DAYS, plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario, shipped_scenarios
 from faultline.experiments.config.toml_text import LARGEST_BYTES, parse_toml

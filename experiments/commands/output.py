@@ -18,11 +18,7 @@ from faultline.experiments.progress import WorkProgress
 from faultline.experiments.screen import Screen, message_console, text_column
 from faultline.experiments.streams import print_text
 from faultline.platforms.files import check_writable, write_file
-from rich.progress import (
-    ProgressColumn,
-    SpinnerColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import ProgressColumn, SpinnerColumn, TimeElapsedColumn
 from rich.table import Table
 
 

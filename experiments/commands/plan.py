@@ -11,20 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 
 from faultline.experiments.analysis.sensitivity import Swing
-from faultline.experiments.commands.output import (
-    check_output,
-    print_json,
-    write_output,
-)
+from faultline.experiments.commands.output import check_output, print_json, write_output
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.planner.answer import DECIDING_WORLDS, Answer
 from faultline.experiments.planner.answer_data import answer_data, answer_page_of
-from faultline.experiments.planner.comparison import (
-    comparison_texts,
-    print_comparison,
-    summary_of,
-)
+from faultline.experiments.planner.comparison import comparison_texts, print_comparison, summary_of
 from faultline.experiments.planner.fleet import fleet_answers, read_fleet
 from faultline.experiments.planner.planning import QUICK_WORLDS, WORLDS, Effort, answers
 from faultline.experiments.planner.printing import answer_parts, print_answer

@@ -44,10 +44,7 @@ from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.collectives.algorithms import ALGORITHMS, CollectiveError
 from faultline.simulator.timing.cache_folder import cache_directory
-from faultline.simulator.timing.collective_probe import (
-    SMALLEST_CHECKED_BYTES,
-    probe_collective,
-)
+from faultline.simulator.timing.collective_probe import SMALLEST_CHECKED_BYTES, probe_collective
 from rich.box import SIMPLE_HEAD
 
 _EFFECTS = {

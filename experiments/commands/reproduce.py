@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.commands.listing import print_list
-from faultline.experiments.commands.output import (
-    make_folder,
-    print_json,
-    refuse_idle,
-)
+from faultline.experiments.commands.output import make_folder, print_json, refuse_idle
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.screen import Screen
 from faultline.experiments.studies.catalogue import all_studies, load_study

@@ -30,11 +30,7 @@ from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import Table, latex_of, on_screen
 from faultline.experiments.runs.execution import open_executor
 from faultline.experiments.runs.point import Limits
-from faultline.experiments.runs.sweep_plan import (
-    PointOutcome,
-    make_plan,
-    simulate_plan,
-)
+from faultline.experiments.runs.sweep_plan import PointOutcome, make_plan, simulate_plan
 from faultline.experiments.runs.table import EXPORTS, read_sweep, read_table
 from faultline.experiments.screen import Screen, message_console
 from faultline.experiments.streams import print_note, print_text

@@ -16,12 +16,7 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.distributions import Constant, Distribution, Lognormal, Uniform
-from faultline.simulator.failures.failure import (
-    RULES,
-    Kind,
-    Level,
-    kind_error,
-)
+from faultline.simulator.failures.failure import RULES, Kind, Level, kind_error
 from faultline.simulator.failures.mix import Cause
 from pydantic import (
     AfterValidator,

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 from faultline.experiments.config.errors import did_you_mean
-from faultline.experiments.config.keys import (
-    Key,
-    Schema,
-    path_of,
-    remedy_for,
-    schema_keys,
-)
+from faultline.experiments.config.keys import Key, Schema, path_of, remedy_for, schema_keys
 from faultline.experiments.config.tables.table import ScenarioTable
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError

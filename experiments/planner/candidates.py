@@ -99,13 +99,13 @@ def find_candidates(
         If a name is unknown, the scheme whose redundancy the scenario states cannot be built with
         it, or no requested scheme can be built.
     """
-    chosen, not_chosen = _chosen_schemes(schemes, situation)
-    lacking = ((name, lacks_standbys(situation, name)) for name in chosen)
-    left_out = [LeftOut(name, None, why) for name, why in lacking if why is not None]
-    left_out += _without_weights(situation, chosen)
-    idle = {each.scheme for each in left_out}
-    names = [name for name in chosen if name not in idle]
-    pairs = list(product(names, _chosen_protections(protections)))
+    chosen = _chosen("--schemes", "scheme", schemes, all_strategies())
+    unfit = {name: why for name in chosen if (why := why_unfit(situation, name)) is not None}
+    left_out = [LeftOut(name, None, why) for name, why in unfit.items()]
+    names = [name for name in chosen if name not in unfit]
+    pairs = list(
+        product(names, _chosen("--protections", "protection", protections, all_protections()))
+    )
     found: list[Candidate] = []
     alike: dict[str, Protected] = {}
     refused: list[UserError | StrategyError | PlatformError] = []
@@ -126,7 +126,7 @@ def find_candidates(
     if refused and len(refused) == len(pairs):
         raise refused[0]
     leading, behind = _leading(sorted(found, key=lambda one: one.order))
-    return Candidates(tuple(leading), (*left_out, *not_chosen), behind)
+    return Candidates(tuple(leading), tuple(left_out), behind)
 
 
 def _reason_of(error: Exception, protection: str) -> str:
@@ -185,48 +185,24 @@ def _distinct(choices: Iterable[Choice]) -> list[Choice]:
     return list({choice.redundancy: choice for choice in choices}.values())
 
 
-def _chosen_schemes(
-    names: Sequence[str] | None, situation: Situation
-) -> tuple[list[str], list[LeftOut]]:
-    """Return the schemes to plan and those left out; an unknown name is a UserError."""
-    known = all_strategies()
-    named = _named("--schemes", "scheme", names, list(known)) if names else list(known)
-    model = situation.scenario.model
-    chosen = [name for name in named if not lacks_layout(model, name)]
-    return chosen, [LeftOut(name, None, NEEDS_LAYOUT) for name in named if name not in chosen]
+def _chosen(option: str, kind: str, names: Sequence[str] | None, known: Iterable[str]) -> list[str]:
+    """Return the names to plan: those of an option, or all; an unknown name is a UserError."""
+    all_names = list(known)
+    for name in names or ():
+        if name not in all_names:
+            raise UserError(f"{option} {name}: no such {kind}; {did_you_mean(name, all_names)}")
+    return list(dict.fromkeys(names or all_names))
 
 
-def _chosen_protections(names: Sequence[str] | None) -> list[str]:
-    """Return the protections to plan: those named, or all; an unknown name is a UserError."""
-    known = list(all_protections())
-    return _named("--protections", "protection", names, known) if names else known
-
-
-def _named(option: str, kind: str, names: Sequence[str], known: list[str]) -> list[str]:
-    for name in names:
-        if name not in known:
-            raise UserError(f"{option} {name}: no such {kind}; {did_you_mean(name, known)}")
-    return list(dict.fromkeys(names))
-
-
-def lacks_standbys(situation: Situation, scheme: str) -> str | None:
-    """Return what a scheme that needs standbys lacks, if none is there."""
-    if standbys_of(situation.scenario) or "standbys" not in strategy_class(scheme).needs:
-        return None
-    return "no machine stands by: set recovery.hardware=standby and recovery.standbys"
-
-
-def _without_weights(situation: Situation, schemes: Sequence[str]) -> list[LeftOut]:
-    """Return the schemes that the job's sharding of weights rules out.
-
-    If it rules out all that were requested, the first reason is raised.
-    """
-    shape = job_shape(situation.scenario)
-    unfit = {name: strategy_class(name).unfit_for(shape) for name in schemes}
-    errors = {name: error for name, error in unfit.items() if error is not None}
-    if errors and len(errors) == len(schemes):
-        raise next(iter(errors.values()))
-    return [LeftOut(name, None, str(error)) for name, error in errors.items()]
+def why_unfit(situation: Situation, scheme: str) -> str | None:
+    """Return why a scheme cannot train a job under any protection; None if it may."""
+    scenario, made = situation.scenario, strategy_class(scheme)
+    if lacks_layout(scenario.model, scheme):
+        return NEEDS_LAYOUT
+    if "standbys" in made.needs and not standbys_of(scenario):
+        return "no machine stands by: set recovery.hardware=standby and recovery.standbys"
+    error = made.unfit_for(job_shape(scenario))
+    return None if error is None else str(error)
 
 
 def why_untrained(situation: Situation, choice: Choice) -> str | None:

@@ -21,13 +21,8 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.hardware import breakage_of, gpus_per_machine
 from faultline.experiments.planner.answer import Answer
-from faultline.experiments.planner.candidates import Candidate, Candidates, LeftOut, lacks_standbys
-from faultline.experiments.planner.planning import (
-    Effort,
-    answer_base,
-    answer_plan,
-    race_answers,
-)
+from faultline.experiments.planner.candidates import Candidate, Candidates, LeftOut, why_unfit
+from faultline.experiments.planner.planning import Effort, answer_base, answer_plan, race_answers
 from faultline.experiments.planner.race import FIRST_WORLDS
 from faultline.experiments.planner.simulation import OnDone
 from faultline.experiments.planner.situation import Situation, choices_like, read_situation
@@ -182,7 +177,7 @@ def _candidates(fleet: Fleet, leading: Sequence[Choice]) -> Candidates:
 
 def _candidate(split: Split, leader: Choice) -> Candidate | LeftOut:
     """Return a scheme at a split, at its redundancy if that is possible, or why it is left out."""
-    why, choices = lacks_standbys(split.situation, leader.scheme), list[Choice]()
+    why, choices = why_unfit(split.situation, leader.scheme), list[Choice]()
     if why is None:
         try:
             choices = choices_like(split.situation, leader)

@@ -11,13 +11,8 @@ from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.job.choices import Choice, choices_at
-from faultline.experiments.job.durations import (
-    durations_of,
-    recovery_prices,
-)
-from faultline.experiments.job.failure_model import (
-    failure_model,
-)
+from faultline.experiments.job.durations import durations_of, recovery_prices
+from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.hardware import (
     breakage_of,
     gpus_per_machine,
@@ -29,9 +24,7 @@ from faultline.experiments.job.platform_files import gpus_on_platform, platform_
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.job.resolved_job import restart_with_repairs_s, undisturbed_step_s
 from faultline.experiments.job.resolving import open_job
-from faultline.experiments.job.step_times import (
-    jitter_of_passes,
-)
+from faultline.experiments.job.step_times import jitter_of_passes
 from faultline.experiments.job.workload import Workload, workload_of
 from faultline.experiments.planner.resizing import Size, resize
 from faultline.simulator.failures.mix import CauseMix

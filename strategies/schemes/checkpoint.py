@@ -7,11 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from faultline.strategies.interface.recovery import RecoveryKind
-from faultline.strategies.interface.scheme import (
-    Strategy,
-    Verdict,
-    WipeOut,
-)
+from faultline.strategies.interface.scheme import Strategy, Verdict, WipeOut
 from faultline.strategies.theory.wipe_out import DisjointSets, FailureCourse
 
 

@@ -21,11 +21,7 @@ from faultline.strategies.interface.scheme import (
     WipeOut,
     remaining_members,
 )
-from faultline.strategies.theory.wipe_out import (
-    DisjointSets,
-    FailureCourse,
-    plain_mean_failures,
-)
+from faultline.strategies.theory.wipe_out import DisjointSets, FailureCourse, plain_mean_failures
 from pydantic import Field
 
 

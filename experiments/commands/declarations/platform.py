@@ -6,11 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from faultline.experiments.commands.declarations import shared
-from faultline.experiments.commands.declarations.parsing import (
-    Commands,
-    add_command,
-    add_group,
-)
+from faultline.experiments.commands.declarations.parsing import Commands, add_command, add_group
 
 
 def declare(commands: Commands) -> None:

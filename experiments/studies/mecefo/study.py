@@ -13,20 +13,9 @@ from typing import Any, ClassVar
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark, write_title
-from faultline.experiments.studies.base import (
-    Results,
-    Row,
-    Study,
-    beside_published,
-    listed_rows,
-)
+from faultline.experiments.studies.base import Results, Row, Study, beside_published, listed_rows
 from faultline.experiments.studies.mecefo import ablation, runs
-from faultline.experiments.studies.mecefo.runs import (
-    MODELS,
-    SCENARIOS,
-    SYSTEMS,
-    Failures,
-)
+from faultline.experiments.studies.mecefo.runs import MODELS, SCENARIOS, SYSTEMS, Failures
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes

@@ -24,11 +24,7 @@ from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import loop, scale
-from faultline.experiments.studies.operators.jobs import (
-    bloom_rows,
-    closed_form_samples,
-    loop_jobs,
-)
+from faultline.experiments.studies.operators.jobs import bloom_rows, closed_form_samples, loop_jobs
 from faultline.experiments.studies.operators.scale import EXCESS, KINDS, RATES
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt

@@ -23,11 +23,7 @@ from faultline.strategies.plugins.registry import build_strategy, strategy_class
 from faultline.strategies.schemes.spare.spare import Spare, SpareOptions, published_redundancy
 from faultline.strategies.theory.lifetimes import GroupLifetimes, stationary_excess
 from faultline.strategies.theory.stacked_types import StackedTypes, least_stacks
-from faultline.strategies.theory.wipe_out import (
-    DisjointSets,
-    WipeOutLaw,
-    plain_mean_failures,
-)
+from faultline.strategies.theory.wipe_out import DisjointSets, WipeOutLaw, plain_mean_failures
 
 PUBLISHED = (*((200, redundancy) for redundancy in range(2, 13)), (600, 8), (1000, 9))
 """(N, r) of SPARe in the published tables."""

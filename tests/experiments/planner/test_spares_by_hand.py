@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from faultline.experiments.analysis.design import design_by_name
 from faultline.experiments.job.hardware import standbys_of
-from faultline.experiments.planner.candidates import lacks_standbys
+from faultline.experiments.planner.candidates import why_unfit
 from faultline.experiments.planner.fleet import read_fleet
 from faultline.experiments.planner.simulation import simulate_worlds
 from faultline.experiments.planner.situation import choices_of
@@ -111,7 +111,7 @@ def test_goodput_by_standbys_is_that_of_a_simulation_by_hand(tmp_path: Path, sch
     path.write_text(FLEET, encoding="utf-8")
     fleet = read_fleet(str(path), [], MACHINES, MTBF_S)
     assert "of which 2.0 are under repair on average" in fleet.splits[0].situation.fleet
-    splits = [one for one in fleet.splits if lacks_standbys(one.situation, scheme) is None]
+    splits = [one for one in fleet.splits if why_unfit(one.situation, scheme) is None]
     assert len(splits) == len(fleet.splits) - (scheme == "warm-standby")
     choices = [choices_of(one.situation, scheme, "storage")[0] for one in splits]
     designs = [design_by_name({}, SEEDS, 0)] * len(choices)
