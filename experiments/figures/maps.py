@@ -1,7 +1,9 @@
-"""The map of the best scheme over two axes of a sweep."""
+"""Maps of the best scheme: each cell has the colours of its soonest schemes, and their time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence, Sized
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -10,116 +12,163 @@ from faultline.experiments.analysis.intervals import paired_differences
 from faultline.experiments.analysis.quantities import counted, heading, quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
 from faultline.experiments.figures.curves import RATIO
-from faultline.experiments.figures.palette import looks_of_schemes
+from faultline.experiments.figures.palette import look_of, place_of
 from faultline.experiments.figures.style import (
     figure_style,
     in_order,
+    legend_below,
     pale,
     run_notes,
     write_notes,
     write_title,
 )
+from matplotlib import patheffects
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
-_PALE = 0.55
-"""Share of colour that keeps black numbers legible."""
+MOST_STRIPES = 3
+"""Schemes that tie in a cell have a stripe each; more of them have one neutral colour."""
+
+_STRIPES = 6
+"""Columns of pixels of a cell: a multiple of 1, 2 and 3."""
+
+_NEUTRAL, _PALE = "#ececec", 0.6
+_MOST_NUMBERS = 16
+"""Cells of maps with more columns or rows have no room for a number."""
+
+_SCHEME = "strategy.name"
+
+
+def colours_of(schemes: Sequence[str]) -> list[str]:
+    """Return the colours of a cell, in which some schemes tie."""
+    if len(schemes) > MOST_STRIPES:
+        return [_NEUTRAL]
+    return [pale(look_of(scheme).colour, _PALE) for scheme in schemes]
+
+
+def draw_cells(
+    panel: Axes, cells: pd.DataFrame, columns: Mapping[Any, str], rows: Mapping[Any, str]
+) -> None:
+    """Draw the cells of a map: a stripe per scheme, and a number.
+
+    Parameters
+    ----------
+    panel : Axes
+        Where to draw.
+    cells : DataFrame
+        A row per cell: ``x``, ``y``, ``schemes`` (a sequence of the soonest one and those that tie
+        with it) and the number ``cost``.
+    columns, rows : mapping of value to str
+        All values of ``x`` and ``y`` in order, with their texts.
+    """
+    pixels = np.ones((len(rows), _STRIPES * len(columns), 3))
+    has_numbers = _have_room(columns, rows)
+    halo = [patheffects.withStroke(linewidth=2.5, foreground="white")]
+    for cell in cells.to_dict("records"):
+        column, row = list(columns).index(cell["x"]), list(rows).index(cell["y"])
+        stripes = [to_rgb(colour) for colour in colours_of(cell["schemes"])]
+        of_cell = slice(_STRIPES * column, _STRIPES * (column + 1))
+        pixels[row, of_cell] = np.repeat(stripes, _STRIPES // len(stripes), axis=0)
+        if has_numbers:
+            panel.text(
+                column + 0.5, row + 0.5, f"{cell['cost']:#.3g}".replace("inf", "∞"), fontsize=8,
+                ha="center", va="center", path_effects=halo,
+            )  # fmt: skip
+    panel.imshow(
+        pixels, extent=(0, len(columns), 0, len(rows)), origin="lower", aspect="auto",
+        interpolation="nearest",
+    )  # fmt: skip
+    panel.vlines(range(1, len(columns)), 0, len(rows), color="white", linewidth=1.5)
+    panel.hlines(range(1, len(rows)), 0, len(columns), color="white", linewidth=1.5)
+    for axis, texts, most in ((panel.xaxis, columns, 12), (panel.yaxis, rows, 24)):
+        shown = slice(None, None, ceil(len(texts) / most))
+        places = [place + 0.5 for place in range(len(texts))]
+        axis.set_ticks(places[shown], list(texts.values())[shown])
+    panel.tick_params(length=0, labelsize=8)
+    panel.grid(visible=False)
+
+
+def _have_room(columns: Sized, rows: Sized) -> bool:
+    """Return whether the cells of a map have room for numbers."""
+    return max(len(columns), len(rows)) <= _MOST_NUMBERS
+
+
+def legend_of_cells(figure: Figure, cells: pd.DataFrame, name: Callable[[str], str]) -> None:
+    """Add a legend of all colours in some cells; `name` gives the labels of schemes."""
+    drawn = {one for tied in cells["schemes"] if len(tied) <= MOST_STRIPES for one in tied}
+    entries = [
+        Patch(facecolor=colours_of([scheme])[0], label=name(scheme))
+        for scheme in sorted(drawn, key=place_of)
+    ]
+    if (cells["schemes"].map(len) > MOST_STRIPES).any():
+        entries.append(Patch(facecolor=_NEUTRAL, label=f"more than {MOST_STRIPES} tie"))
+    entry_inches = 0.7 + 0.07 * max(len(str(entry.get_label())) for entry in entries)
+    lines = ceil(len(entries) / max(1, figure.get_figwidth() // entry_inches))
+    legend_below(figure, entries, ceil(len(entries) / lines))
 
 
 def draw_best_map(frame: pd.DataFrame, x: str, y: str) -> Figure:
-    """Draw the scheme with the least time-to-train ratio in each cell of `x` and `y`, and its mean.
+    """Draw the schemes of the least time-to-train ratio over two axes of a sweep, and its mean.
 
     Knobs of the schemes, such as the redundancy, are at their best in each cell; other axes are
-    averaged over. A cell is hatched if the lead over the second best is not significant: the 95 %
-    interval of the difference, paired by seed, contains zero or is unknown.
+    averaged over.
     """
-    drawn = (x, y, "strategy.name")
+    drawn = (x, y, _SCHEME)
     frame, at_best = without_other_knobs(frame, drawn, RATIO)
-    table = _winners(successful(frame), x, y)
-    columns, rows = in_order(frame[x]), in_order(frame[y])
-    schemes = in_order(frame["strategy.name"])
-    looks = looks_of_schemes(schemes)
-    shades = {scheme: pale(look.colour, _PALE) for scheme, look in looks.items()}
+    cells = _soonest(successful(frame).rename(columns={x: "x", y: "y"}))
+    columns, rows = (
+        {value: shown_value(key, value) for value in in_order(frame[key])} for key in (x, y)
+    )
+    has_pairs = frame["seed"].nunique() > 1
+    ties = "stripes: schemes that tie (the paired 95 % interval of the difference contains zero)"
+    notes = [
+        f"Colour: the scheme that trains soonest; {ties if has_pairs else 'ties are unknown'}.",
+        f"Number: its {quantity(RATIO).label}." if _have_room(columns, rows) else "",
+        "Empty: no result." if len(cells) < len(columns) * len(rows) else "",
+    ]
     with figure_style():
-        width = min(9.0, max(3.0, 1.0 + 0.55 * len(columns)))
-        figure = Figure(figsize=(max(6.8, 2.2 + width), 4.4))
-        axis = figure.subplots()
-        places = table.assign(place=table["scheme"].map(schemes.index))
-        grid = places.pivot(index=y, columns=x, values="place").reindex(index=rows, columns=columns)
-        axis.pcolormesh(
-            grid.to_numpy(dtype=float),
-            cmap=ListedColormap(list(shades.values())),
-            vmin=-0.5,
-            vmax=len(schemes) - 0.5,
-            edgecolors="white",
-            linewidth=1.5,
-        )
-        for winner in table.to_dict(orient="records"):
-            _annotate_winner(axis, winner, columns.index(winner[x]), rows.index(winner[y]))
-        for target, key, values, most in ((axis.xaxis, x, columns, 12), (axis.yaxis, y, rows, 24)):
-            shown = range(0, len(values), -(-len(values) // most))
-            texts = [shown_value(key, values[place]) for place in shown]
-            target.set_ticks([place + 0.5 for place in shown], texts)
-            target.set_label_text(heading(key))
-        axis.tick_params(length=0)
-        axis.grid(visible=False)
-        handles = [Patch(color=shades[one], label=looks[one].label) for one in schemes]
-        unclear = Patch(facecolor="white", edgecolor="#777777", hatch="////", label="not certain")
-        figure.legend(handles=[*handles, unclear], loc="outside right center")
-        wins = table["scheme"].value_counts()
-        share = f"in {wins.iloc[0]} of {counted(len(table), 'setting')}"
-        write_title(figure, f"{looks[wins.index[0]].label} trains soonest {share}")
-        note = (
-            f"Numbers: its {quantity(RATIO).label}. Hatched: the 95 % interval of the difference "
-            "from the second best, paired by seed, contains zero."
-        )
-        write_notes(figure, [note, *at_best, *run_notes(frame, drawn, "Mean")])
+        figure = Figure(figsize=(min(11.0, max(7.6, 1.6 + 0.6 * len(columns))), 4.8))
+        panel = figure.subplots()
+        draw_cells(panel, cells, columns, rows)
+        panel.set(xlabel=heading(x), ylabel=heading(y))
+        legend_of_cells(figure, cells, lambda scheme: look_of(scheme).label)
+        write_title(figure, _title(cells, is_sure=has_pairs))
+        write_notes(figure, [*filter(None, notes), *at_best, *run_notes(frame, drawn, "Mean")])
     return figure
 
 
-def _winners(runs: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """Return the best ``scheme`` per cell, its ``mean``, and whether its lead is ``certain``."""
-    # A row per cell and seed, a column per scheme.
-    seeds = runs.pivot_table(index=[x, y, "seed"], columns="strategy.name", values=RATIO)
-    means = seeds.groupby([x, y]).mean()
-    order = np.argsort(means.fillna(np.inf).to_numpy(), axis=1, kind="stable")
-    winners = pd.DataFrame(
-        {"scheme": means.columns.to_numpy()[order[:, 0]], "mean": _taken(means, order[:, 0])},
-        means.index,
-    )
-    winners["certain"] = True
-    if len(means.columns) > 1:
-        cells = means.index.get_indexer(seeds.index.droplevel("seed"))
-        leads = {"ours": _taken(seeds, order[cells, 1]), "theirs": _taken(seeds, order[cells, 0])}
-        pairs = pd.DataFrame(leads, seeds.index).dropna().reset_index()
-        lead = paired_differences(pairs, [x, y]).set_index([x, y])
-        clear = (lead["low"] > 0) | np.isinf(lead["difference"])
-        winners["certain"] = clear.reindex(winners.index, fill_value=False)
-        # A single scheme in a cell has no rival.
-        winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
-    return winners.reset_index()
+def _soonest(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per cell: ``x``, ``y``, the best mean ``cost``, and ``schemes``.
+
+    These are the best scheme and those that are not surely later by pairs of runs with one seed.
+    With a single seed, it is the best scheme alone.
+    """
+    cell, scheme = ["x", "y"], ["x", "y", _SCHEME]
+    runs = runs.groupby([*scheme, "seed"], as_index=False)[RATIO].mean()
+    means = runs.groupby(scheme, as_index=False)[RATIO].mean()
+    best = means.loc[means.groupby(cell)[RATIO].idxmin()]
+    tied = best
+    if runs["seed"].nunique() > 1:
+        theirs = runs.merge(best[scheme]).drop(columns=_SCHEME).rename(columns={RATIO: "theirs"})
+        pairs = runs.rename(columns={RATIO: "ours"}).merge(theirs, on=[*cell, "seed"])
+        leads = paired_differences(pairs, scheme).set_index(scheme)
+        later = leads.index[(leads["low"] > 0) | np.isinf(leads["difference"])]
+        tied = means[~means.set_index(scheme).index.isin(later)]
+    tied = tied.sort_values(_SCHEME, key=lambda names: names.map(place_of))
+    schemes = tied.groupby(cell)[_SCHEME].agg(tuple)
+    return best.set_index(cell).assign(schemes=schemes, cost=best[RATIO].to_numpy()).reset_index()
 
 
-def _taken(table: pd.DataFrame, columns: np.ndarray) -> np.ndarray:
-    """Return one value of each row: that of the column with the given number."""
-    values: np.ndarray = table.to_numpy(dtype=float)[np.arange(len(table)), columns]
-    return values
-
-
-def _annotate_winner(axis: Axes, winner: dict[Any, Any], column: int, row: int) -> None:
-    if not winner["certain"]:
-        axis.add_patch(
-            Rectangle(
-                (column, row), 1, 1, fill=False, hatch="////", edgecolor="#777777", linewidth=0
-            )
-        )
-    axis.text(
-        column + 0.5,
-        row + 0.5,
-        f"{winner['mean']:.3g}".replace("inf", "∞"),
-        ha="center",
-        va="center",
-        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
-    )
+def _title(cells: pd.DataFrame, *, is_sure: bool) -> str:
+    """Say where the most frequent scheme is alone the soonest, or that there is none."""
+    count = counted(len(cells), "setting")
+    is_alone = (cells["schemes"].map(len) == 1) & np.isfinite(cells["cost"])
+    alone = cells.loc[is_alone, "schemes"].str[0].value_counts()
+    if alone.empty:
+        return f"Schemes tie in {count}"
+    verb = "trains" if is_sure else "looks"
+    tied = len(cells) - alone.sum()
+    ties = f"; schemes tie in {tied}" if tied else ""
+    return f"{look_of(alone.index[0]).label} {verb} soonest in {alone.iloc[0]} of {count}{ties}"

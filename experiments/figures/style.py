@@ -205,7 +205,7 @@ def draw_band(axis: Axes, x: pd.Series, table: pd.DataFrame, colour: str) -> Non
 
 def write_title(figure: Figure, text: str) -> None:
     """Write a title above a figure, left-aligned, with a capital first letter."""
-    figure.suptitle(text[:1].upper() + text[1:], x=0.01, ha="left", fontweight="bold")
+    figure.suptitle(text[:1].upper() + text[1:], x=0.01, ha="left", fontweight="bold", wrap=True)
 
 
 def write_notes(figure: Figure, notes: Sequence[str]) -> None:

@@ -42,6 +42,9 @@ _OF_LAYERS = "oobleck"
 """The scheme that divides its pipelines anew by whole layers: the list ``layers`` is its own."""
 
 _CELL = ["plane", "job", "x", "y"]
+_MAP_COLUMNS = [
+    "job", "plane", "x", "y", "scheme", "ties", "probability", "ratio", "regret", "plain_cost",
+]  # fmt: skip
 
 Record = dict[str, Any]
 
@@ -129,28 +132,14 @@ def map_table(rows: pd.DataFrame) -> pd.DataFrame:
     separated by spaces; ``probability`` that it is the best; ``cost``, its ratio; ``regret``;
     ``plain_cost``, that of checkpoints alone.
     """
-    found = []
-    for (name, job, x, y), cell in rows.groupby(_CELL, sort=False):
-        simulated = cell[cell["worlds"] > 0]
-        if simulated.empty:
-            continue
-        best = simulated[simulated["best"]].iloc[0]
-        plain = simulated.loc[simulated["scheme"] == "checkpoint", "ratio"]
-        found.append(
-            {
-                "job": job,
-                "map": name,
-                "x": x,
-                "y": y,
-                "best": best["scheme"],
-                "ties": " ".join(simulated.loc[simulated["tied"], "scheme"]),
-                "probability": best["probability"],
-                "cost": best["ratio"],
-                "regret": best["regret"],
-                "plain_cost": None if plain.empty else plain.iloc[0],
-            }
-        )
-    return pd.DataFrame(found)
+    simulated = rows[rows["worlds"] > 0]
+    table = simulated[simulated["best"]].set_index(_CELL)
+    tied = simulated[simulated["tied"]]
+    plain = simulated[simulated["scheme"] == "checkpoint"].set_index(_CELL)
+    table["ties"] = tied.groupby(_CELL)["scheme"].agg(" ".join)
+    table["plain_cost"] = plain["ratio"]
+    shown = table.reset_index().fillna({"ties": ""})[_MAP_COLUMNS]
+    return shown.rename(columns={"plane": "map", "scheme": "best", "ratio": "cost"})
 
 
 @dataclass(frozen=True)
@@ -217,14 +206,11 @@ class HeadToHead(Study):
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return the times of all schemes in the settings, and the maps."""
-        drawn = dict[str, Draw]()
-        if "settings" in results["lists"]:
-            drawn["head-to-head-settings.png"] = partial(
-                draw_settings, results["lists"]["settings"]
-            )
-        if MAPS in results:
-            drawn |= map_figures(results[MAPS])
-        return drawn
+        settings = results["lists"].get("settings")
+        drawn: dict[str, Draw] = {}
+        if settings is not None:
+            drawn["head-to-head-settings.png"] = partial(draw_settings, settings)
+        return drawn | (map_figures(results[MAPS]) if MAPS in results else {})
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
         """Return the ratios of each list, in the settings today's, and the shares of the maps."""

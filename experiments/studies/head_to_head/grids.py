@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import tomlkit
 from faultline.experiments.job.failure_model import GPU_SECONDS_PER_FAILURE
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.files import write_file
@@ -103,6 +105,8 @@ class Map:
     """Two known circumstances, and the settings at their values."""
 
     title: str
+    x_label: str
+    y_label: str
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     settings: Callable[[float, float], Settings]
@@ -155,21 +159,23 @@ def _by_size(source: Machines, gpus: float, domain_share: float) -> Settings:
 
 
 def _mix_in_cache(domain_share: float) -> Path:
-    single = 419.0 * (1.0 - domain_share)
-    causes = {
-        "hardware": ("gpu", "hardware", single * _HARDWARE_SHARE, '{ least = "3d", most = "5d" }'),
-        "software": ("gpu", "software", single * (1.0 - _HARDWARE_SHARE), '"3h"'),
-        "domain": ("domain", "hardware", 419.0 * domain_share, '{ least = "3d", most = "5d" }'),
+    """Return a file with the failures of Llama 3, a share of which break whole domains."""
+    single, of_domains = 419.0 * (1.0 - domain_share), 419.0 * domain_share
+    days = {"least": "3d", "most": "5d"}
+    causes = (
+        ("hardware", "gpu", "hardware", single * _HARDWARE_SHARE, days),
+        ("software", "gpu", "software", single * (1.0 - _HARDWARE_SHARE), "3h"),
+        ("domain", "domain", "hardware", of_domains, days),
+    )
+    columns = ("name", "level", "kind", "count", "repair")
+    mix = {
+        "source": "Grattafiori et al. 2024 (Llama 3); Arfeen et al. 2025 (NTP) for repairs",
+        "observed": {"gpus": 16384, "span": "54d"},
+        "cause": [dict(zip(columns, one, strict=True)) for one in causes if one[3]],
     }
-    text = 'source = "Grattafiori et al. 2024 (Llama 3); Arfeen et al. 2025 (NTP) for repairs"\n'
-    text += '[observed]\ngpus = 16384\nspan = "54d"\n'
-    for name, (level, kind, count, repair) in causes.items():
-        if count:
-            text += f'[[cause]]\nname = "{name}"\nlevel = "{level}"\nkind = "{kind}"\n'
-            text += f"count = {count!r}\nrepair = {repair}\n"
     path = cache_directory() / "mixes" / f"domains-{domain_share:g}.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, text)
+    write_file(path, tomlkit.dumps(mix))
     return path
 
 
@@ -177,25 +183,25 @@ _MTBFS_S = (300.0, 900.0, 2700.0, 7200.0, 21_600.0, 86_400.0)
 # Larger cells take a quarter of an hour each.
 _SIZES = (1_024.0, 8_192.0, 32_768.0, 131_072.0)
 _SHARES = (0.0, 0.5, 1.0)
+_BY_TIME, _BY_SIZE = "a failure every", ("GPUs", "failures of a whole domain")
 MAPS = {
     "restart": Map(
-        "restarts by their time",
-        _MTBFS_S,
-        (10.0, 60.0, 120.0, 300.0, 1200.0, 7200.0),
-        _stated_restart,
+        "restarts by their time", _BY_TIME, "time of a restart",
+        _MTBFS_S, (10.0, 60.0, 120.0, 300.0, 1200.0, 7200.0), _stated_restart,
     ),
-    "stalls": Map("one price for every recovery", _MTBFS_S, (10.0, 60.0, 180.0, 900.0), one_price),
+    "stalls": Map(
+        "one price for every recovery", _BY_TIME, "time of every recovery",
+        _MTBFS_S, (10.0, 60.0, 180.0, 900.0), one_price,
+    ),
     "queue": Map(
-        "1k to 131k GPUs, queue", _SIZES, _SHARES, partial(_by_size, "queue"), is_by_size=True
+        "1k to 131k GPUs, queue", *_BY_SIZE,
+        _SIZES, _SHARES, partial(_by_size, "queue"), is_by_size=True,
     ),
     "standbys": Map(
-        "1k to 33k GPUs, standbys",
-        _SIZES[:3],
-        _SHARES,
-        partial(_by_size, "standbys"),
-        is_by_size=True,
+        "1k to 33k GPUs, standbys", *_BY_SIZE,
+        _SIZES[:3], _SHARES, partial(_by_size, "standbys"), is_by_size=True,
     ),
-}
+}  # fmt: skip
 """The maps by their names."""
 
 MAPS_OF = {
@@ -208,18 +214,13 @@ MAPS_OF = {
 def map_cells(job: str, name: str) -> list[Cell]:
     """Return the cells of a map of a job."""
     known = MAPS[name]
-    return [
-        Cell(
-            name,
-            job,
-            x,
-            y,
-            {**_JOB_OF_MAPS[job], **known.settings(x, y)},
-            gpus=int(x) if known.is_by_size else None,
+    found = []
+    for y, x in product(known.ys, known.xs):
+        gpus = int(x) if known.is_by_size else None
+        found.append(
+            Cell(name, job, x, y, {**_JOB_OF_MAPS[job], **known.settings(x, y)}, gpus=gpus)
         )
-        for y in known.ys
-        for x in known.xs
-    ]
+    return found
 
 
 def listed_cells(name: str) -> list[Cell]:

@@ -22,7 +22,7 @@ from faultline.experiments.analysis.course import (
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.curves import draw_curves
-from faultline.experiments.figures.maps import draw_best_map
+from faultline.experiments.figures.maps import colours_of, draw_best_map
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
@@ -38,6 +38,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -145,32 +146,72 @@ def test_points_of_jobs_that_completed_no_step_are_not_drawn_but_counted() -> No
     assert "1 run failed and is left out." in shown
 
 
-def test_the_best_map_shows_the_winner_and_whether_it_is_sure() -> None:
+def stripes_of(axis: Axes) -> list[list[list[str]]]:
+    """Return the colours of each cell of a map, by rows and columns."""
+    pixels = [[to_hex(pixel) for pixel in row] for row in np.asarray(axis.images[0].get_array())]
+    return [
+        [list(dict.fromkeys(row[first : first + 6])) for first in range(0, len(row), 6)]
+        for row in pixels
+    ]
+
+
+def test_the_best_map_shows_the_winner_and_all_that_tie_with_it() -> None:
     schemes, places = ["checkpoint", "replication", "spare"], [1.0, 2.0, 3.0]
-    frame = sweep_frame({SCHEME: schemes, R: [2, 3], MTBF: places, RESTART: places})
-    axis = panels(draw_best_map(frame, MTBF, RESTART))[0]
-    winners = axis.collections[0].get_array()
-    hatched = {patch.get_xy() for patch in axis.patches if patch.get_hatch()}
+    frame = sweep_frame({SCHEME: schemes, R: [2, 3], MTBF: places, RESTART: places}, seeds=8)
+    frame.loc[frame[SCHEME] != "replication", RATIO] += 0.3 * frame[MTBF] * frame[RESTART]
+    figure = draw_best_map(frame, MTBF, RESTART)
+    shown = stripes_of(panels(figure)[0])
+    alone = []
     for (row, restart_s), (column, mtbf_s) in itertools.product(enumerate(places), repeat=2):
         cell = frame[(frame[MTBF] == mtbf_s) & (frame[RESTART] == restart_s)]
         means = cell.groupby([SCHEME, R])[RATIO].mean()
-        at_best = means.groupby(SCHEME).min().sort_values()
-        best, second = at_best.index[:2]
-        assert schemes[int(winners[row, column])] == best
-        samples = [
-            cell[(cell[SCHEME] == scheme) & (cell[R] == means[scheme].idxmin())][RATIO].to_numpy()
-            for scheme in (best, second)
+        redundancies = {scheme: means[scheme].idxmin() for scheme in schemes}
+        samples = {
+            scheme: cell[(cell[SCHEME] == scheme) & (cell[R] == r)][RATIO].to_numpy()
+            for scheme, r in redundancies.items()
+        }
+        best = min(schemes, key=lambda scheme: samples[scheme].mean())
+        tied = [
+            scheme
+            for scheme in schemes
+            if scheme == best
+            or stats.ttest_rel(samples[scheme], samples[best]).confidence_interval(0.95).low <= 0
         ]
-        interval = stats.ttest_rel(*samples).confidence_interval(0.95)
-        assert ((column, row) in hatched) == (interval.low <= 0 <= interval.high)
+        assert shown[row][column] == colours_of(tied)
+        alone += tied if len(tied) == 1 else []
+    assert 0 < len(alone) < 9
+    assert f"soonest in {alone.count('replication')} of 9 settings" in words_in(figure)
+    assert f"schemes tie in {9 - len(alone)}" in words_in(figure)
 
 
 def test_a_job_that_ends_surely_beats_one_that_never_does() -> None:
     frame = sweep_frame({SCHEME: ["checkpoint", "spare"], MTBF: [1.0], RESTART: [1.0]})
     frame.loc[frame[SCHEME] == "checkpoint", RATIO] = math.inf
     axis = panels(draw_best_map(frame, MTBF, RESTART))[0]
-    assert axis.collections[0].get_array().tolist() == [[1.0]]
-    assert not [patch for patch in axis.patches if patch.get_hatch()]
+    assert stripes_of(axis) == [[colours_of(["spare"])]]
+
+
+def test_a_map_without_intervals_or_with_empty_cells_says_so() -> None:
+    """One seed has no intervals: each cell has the best scheme alone, and the title is unsure."""
+    frame = sweep_frame({SCHEME: ["a", "b"], MTBF: [1.0, 2.0], RESTART: [1.0, 2.0]}, seeds=1)
+    frame = frame[(frame[MTBF] > 1.0) | (frame[RESTART] > 1.0)]
+    figure = draw_best_map(frame, MTBF, RESTART)
+    shown = stripes_of(panels(figure)[0])
+    assert shown[0][0] == ["#ffffff"]
+    assert {len(cell) for row in shown for cell in row} == {1}
+    for words in ("looks soonest in ", " of 3 settings", "ties are unknown", "Empty: no result."):
+        assert words in words_in(figure)
+
+
+def test_many_schemes_that_tie_are_one_neutral_entry_of_the_legend() -> None:
+    schemes = ["checkpoint", "spare", "ntp", "recycle"]
+    frame = sweep_frame({SCHEME: schemes, MTBF: [1.0, 2.0], RESTART: [1.0]})
+    frame[RATIO] = 1.0 + frame["seed"]
+    figure = draw_best_map(frame, MTBF, RESTART)
+    assert stripes_of(panels(figure)[0]) == [[colours_of(schemes)] * 2]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["more than 3 tie"]
+    assert "Schemes tie in 2 settings" in words_in(figure)
 
 
 def bars_of(axis: Axes) -> pd.DataFrame:

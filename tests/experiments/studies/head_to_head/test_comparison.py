@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.figures.maps import colours_of
 from faultline.experiments.figures.style import figure_style
 from faultline.experiments.planner.planning import Effort, answer_plan
 from faultline.experiments.planner.situation import read_situation
@@ -20,7 +21,6 @@ from faultline.experiments.studies.head_to_head.comparison import (
     plan_cell,
 )
 from faultline.experiments.studies.head_to_head.figures import (
-    colours_of,
     draw_maps,
     draw_settings,
     map_sentences,
