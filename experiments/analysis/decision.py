@@ -65,22 +65,15 @@ class Information:
     value: Interval  # Reduction of the expected regret, in seconds.
 
 
-def _expected_costs(costs: SimulatedCosts) -> Floats:
-    """Return mean costs over seeds: shape (candidates, samples)."""
-    means: Floats = costs.costs.mean(axis=2)
-    return means
-
-
 def judge(costs: SimulatedCosts) -> list[Judgement]:
     """Return all candidates, the advised one first: it has the least expected cost.
 
     Candidates with equal costs share a sample equally. If all candidates are capped at a sample,
     none has a regret there: no choice would help.
     """
-    means = _expected_costs(costs)
+    means: Floats = costs.costs.mean(axis=2)
     least = means.min(axis=0)
-    regrets = means - least
-    best = regrets == 0.0
+    regrets, best = means - least, means == least
     best_shares = best / best.sum(axis=0)
     within = means <= (1.0 + INDIFFERENCE) * least
     capped = costs.capped.any(axis=2).mean(axis=1)
@@ -166,15 +159,14 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
     Medical Decision Making 34(3). Cross-fitting replaces their correction of the bias. A value is
     reported as at least 0: information can be ignored.
     """
-    design, means = costs.design, _expected_costs(costs)
+    means: Floats = costs.costs.mean(axis=2)
     if len(means) < 2:
         return []
     advised = int(means.mean(axis=1).argmin())
     extra = (means - means[advised]).T
     found = []
-    for place, name in enumerate(design.names):
-        saved = _saved(design.unit[:, place], extra)
-        value = interval_of(saved.tolist())
+    for name, unit in zip(costs.design.names, costs.design.unit.T, strict=True):
+        value = interval_of(_saved(unit, extra).tolist())
         # Information can be ignored, so its value is never negative.
         mean, high = max(0.0, value.mean), max(0.0, value.high)
         found.append(Information(name, Interval(mean, value.low, high)))
@@ -187,21 +179,11 @@ def _saved(unit: Floats, extra: Floats) -> Floats:
     Extra costs are differences from the advised candidate's: shape (samples, candidates).
     """
     saved = np.empty(len(unit))
+    powers = legendre.legvander(2.0 * unit - 1.0, _DEGREE)
     # Neighbouring values are left out in different folds.
     folds = unit.argsort(kind="stable").argsort(kind="stable") % _FOLDS
     for fold in range(_FOLDS):
         out = folds == fold
-        predicted = _fitted(unit[~out], extra[~out], unit[out])
-        saved[out] = -extra[out, predicted.argmin(axis=1)]
+        factors, *_ = np.linalg.lstsq(powers[~out], extra[~out], rcond=None)
+        saved[out] = -extra[out, (powers[out] @ factors).argmin(axis=1)]
     return saved
-
-
-def _fitted(unit: Floats, values: Floats, at: Floats) -> Floats:
-    """Fit polynomials of a quantile to columns of values, and return them at other quantiles."""
-    factors, *_ = np.linalg.lstsq(_basis(unit), values, rcond=None)
-    fitted: Floats = _basis(at) @ factors
-    return fitted
-
-
-def _basis(unit: Floats) -> Floats:
-    return np.asarray(legendre.legvander(2.0 * unit - 1.0, _DEGREE), dtype=float)

@@ -30,14 +30,6 @@ class Design:
     unit: Floats  # Probabilities between 0 and 1, both excluded.
     values: Floats  # Input values at these probabilities, in the units of the inputs.
 
-    def __post_init__(self) -> None:
-        """Refuse arrays of other shapes."""
-        if self.unit.shape != self.values.shape or self.unit.shape[1:] != (len(self.names),):
-            raise ValueError(
-                f"{len(self.names)} inputs, but unit is {self.unit.shape} and values "
-                f"{self.values.shape}; both need a column per input"
-            )
-
     def __len__(self) -> int:
         """Return the number of samples."""
         return len(self.unit)
@@ -80,14 +72,6 @@ class SimulatedCosts:
     def capped(self) -> NDArray[np.bool_]:
         """Whether each run counts as the cap: the shape of `costs`."""
         return self.costs >= self.cap_s
-
-    def __post_init__(self) -> None:
-        """Refuse costs of another shape."""
-        if self.costs.ndim != 3 or self.costs.shape[:2] != (len(self.candidates), len(self.design)):
-            raise ValueError(
-                f"costs of shape {self.costs.shape}; need candidates, samples and seeds: "
-                f"({len(self.candidates)}, {len(self.design)}, seeds)"
-            )
 
 
 def design_by_name(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Design:

@@ -5,81 +5,76 @@ scores of the inputs' quantiles: a linear trend, and a smooth deviation with a l
 input (Rasmussen & Williams 2006, *Gaussian Processes for Machine Learning*, chapters 2 and 5;
 Kennedy & O'Hagan 2001, *Bayesian calibration of computer models*). The floor separates a constant
 time from losses in proportion to the failure rate; the likelihood selects it (Box & Cox 1964, *An
-analysis of transformations*, power 0). Luck left in the means over seeds is white noise. Its size
-starts at the variance over seeds and is then fitted by likelihood.
+analysis of transformations*, power 0). Luck left in the means over seeds is white noise.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from faultline.experiments.analysis.decision import BAND
 from faultline.experiments.analysis.design import Floats, SimulatedCosts
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern, WhiteKernel
 from threadpoolctl import threadpool_limits
 
-_LEAST_SAMPLES = 16
 _LENGTHS = (0.5, 200.0)  # Normal scores; at 200, the effect of an input is linear or zero.
 _NOISE = (1e-6, 1.0)  # Shares of the variance of a candidate's logarithmic times.
 _FLOORS = (0.0, 0.98)  # Shares of a candidate's least simulated time.
-
-
-@dataclass(frozen=True, slots=True)
-class LeaveOut:
-    """How well a candidate's time is predicted at a sample that its emulator has not seen."""
-
-    # Absolute error as a share of the simulated mean time.
-    median: float
-    percentile_95: float
-    coverage: float  # Share of simulated mean times within the predicted 80 % band.
-
-
-class OutOfDesignError(ValueError):
-    """An input is beyond the simulated samples."""
 
 
 class Emulator:
     """Predicts expected times to train; a stopped run counts as it is."""
 
     def __init__(self, costs: SimulatedCosts) -> None:
-        """Fit one process per candidate; a ValueError for fewer than 16 samples."""
-        if len(costs.design.unit) < _LEAST_SAMPLES:
-            count = len(costs.design.unit)
-            raise ValueError(f"{count} samples: an emulator needs at least {_LEAST_SAMPLES}")
+        """Fit one process per candidate."""
         self.candidates = costs.candidates
         self.names = costs.design.names
         self.unit = costs.design.unit
         # Simulated range of each input's quantile: shape (2, inputs).
-        self.range = np.array([costs.design.unit.min(axis=0), costs.design.unit.max(axis=0)])
-        self._scores = ndtri(costs.design.unit)
+        self.range = np.array([self.unit.min(axis=0), self.unit.max(axis=0)])
+        self._scores = ndtri(self.unit)
         self._processes = [_likeliest(self._scores, runs) for runs in costs.costs]
 
     def log_times(self, unit: Floats) -> Floats:
         """Return the logarithm of expected times in seconds: shape (candidates, points).
 
-        `unit` has the inputs' quantiles: shape (points, inputs). A quantile beyond the simulated
-        samples is an OutOfDesignError.
+        `unit` has the inputs' quantiles, each within the simulated range: shape (points, inputs).
         """
-        outside = (unit < self.range[0]) | (unit > self.range[1])
-        if outside.any():
-            point, place = np.argwhere(outside)[0]
-            low, high = self.range[:, place]
-            raise OutOfDesignError(
-                f"{self.names[place]} at quantile {unit[point, place]:.4g} of its prior is beyond "
-                f"the simulated samples ({low:.4g} to {high:.4g}): widen its prior"
-            )
         scores = ndtri(unit)
         return np.array([process.log_times(scores) for process in self._processes])
 
-    def leave_out(self) -> dict[str, LeaveOut]:
-        """Return the leave-one-out error of each candidate."""
+    def log_times_at(self, known: Mapping[int, Floats], samples: int) -> Floats:
+        """Return the logarithm of expected times in seconds, with some inputs known.
+
+        Parameters
+        ----------
+        known : mapping of int to ndarray of float
+            Quantiles of inputs, by their places; all of one length.
+        samples : int
+            Simulated samples of all other inputs, at most.
+
+        Returns
+        -------
+        ndarray of float
+            Of the shape (candidates, known values, samples).
+        """
+        others = self.unit[:samples]
+        values = len(next(iter(known.values())))
+        points = np.tile(others, (values, 1))
+        for place, units in known.items():
+            points[:, place] = units.repeat(len(others))
+        return self.log_times(points).reshape(len(self.candidates), values, len(others))
+
+    def leave_out(self) -> dict[str, Floats]:
+        """Return each candidate's errors at samples that the emulator has not seen.
+
+        They are absolute, as shares of the simulated mean time.
+        """
         errors = (process.leave_out() for process in self._processes)
         return dict(zip(self.candidates, errors, strict=True))
 
@@ -114,12 +109,10 @@ class _GaussianProcess:
         logs = np.log(runs.mean(axis=1) - floor)
         self._mean, self._scale = float(logs.mean()), float(logs.std()) or 1.0
         self._targets = (logs - self._mean) / self._scale
-        luck = _luck(runs - floor) / self._scale**2
-        noise = float(np.clip(luck, 10 * _NOISE[0], _NOISE[1] / 10))
         kernel = (
             ConstantKernel(0.3) * Matern(np.full(scores.shape[1], 5.0), _LENGTHS, nu=2.5)
             + ConstantKernel(0.1) * DotProduct(1.0, "fixed")
-            + WhiteKernel(noise, _NOISE)
+            + WhiteKernel(0.1, _NOISE)
         )
         self._process = GaussianProcessRegressor(kernel)
         # Threads slow down such small matrices, and change the order of their sums.
@@ -144,17 +137,12 @@ class _GaussianProcess:
         times: Floats = np.exp(self._mean + self._scale * targets) + self._floor
         return np.log(times)
 
-    def leave_out(self) -> LeaveOut:
-        """Return errors by the closed form of Rasmussen & Williams 2006, equations 5.10 to 5.12."""
-        factor = cho_factor(self._process.kernel_(self._scores), lower=True)
-        inverse = cho_solve(factor, np.eye(len(self._scores)))
-        variance = 1.0 / np.diag(inverse)
-        errors = (inverse @ self._targets) * variance
-        missed = self._logs(self._targets - errors) - self._logs(self._targets)
-        relative = np.abs(np.expm1(missed))
-        inside = np.abs(errors) <= ndtri(BAND[1]) * np.sqrt(variance)
-        median, most = np.quantile(relative, (0.5, 0.95))
-        return LeaveOut(float(median), float(most), float(inside.mean()))
+    def leave_out(self) -> Floats:
+        """Return errors by the closed form of Rasmussen & Williams 2006, equation 5.12."""
+        inverse = np.linalg.inv(self._process.kernel_(self._scores))
+        missed = self._targets - (inverse @ self._targets) / np.diag(inverse)
+        relative: Floats = np.abs(np.expm1(self._logs(missed) - self._logs(self._targets)))
+        return relative
 
     def to_json(self) -> dict[str, Any]:
         smooth, trend = self._process.kernel_.k1.k1, self._process.kernel_.k1.k2
@@ -163,20 +151,8 @@ class _GaussianProcess:
             "floor": self._floor,
             "mean": self._mean,
             "amplitude": float(smooth.k1.constant_value),
-            "lengths": [
-                round(float(length), 5) for length in np.atleast_1d(smooth.k2.length_scale)
-            ],
+            "lengths": np.atleast_1d(smooth.k2.length_scale).round(5).tolist(),
             "slope": slope,
             "offset": slope * float(trend.k2.sigma_0) ** 2,
             "weights": [float(f"{w:.7g}") for w in self._scale * self._process.alpha_],
         }
-
-
-def _luck(runs: Floats) -> float:
-    """Return the variance of a mean over seeds of logarithmic times, without shared effects."""
-    seeds = runs.shape[1]
-    if seeds < 2:
-        return 0.0
-    logs = np.log(runs)
-    rests = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    return float((rests**2).sum() / ((seeds - 1) * (len(runs) - 1)) / seeds)

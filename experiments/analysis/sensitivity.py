@@ -59,25 +59,18 @@ class Swing:
         inside = self.leads_s[(self.stops >= BAND[0]) & (self.stops <= BAND[1])]
         return float(np.ptp([*inside, *self.ends_s]))
 
-    def turns_text(self, candidates: Sequence[str], scale: InputScale) -> str:
-        """Return the advice by values: ``below 8.8 min A, above B``; empty if it never turns."""
-        turns = self.turns()
-        if not turns:
-            return ""
-        texts = [f"below {scale.text(at)} {candidates[below]}" for at, below, _ in turns]
-        return ", ".join([*texts, f"above {candidates[turns[-1][2]]}"])
-
     def turns(self) -> list[tuple[float, int, int]]:
         """Return where the advice turns: quantile, place of the candidate below and above it."""
         found = np.flatnonzero(self.advised[1:] != self.advised[:-1])
-        return [
-            (
-                float(self.stops[at : at + 2].mean()),
-                int(self.advised[at]),
-                int(self.advised[at + 1]),
-            )
-            for at in found
-        ]
+        ends = (self.stops[found] + self.stops[found + 1]) / 2
+        below, above = self.advised[found], self.advised[found + 1]
+        return list(zip(ends.tolist(), below.tolist(), above.tolist(), strict=True))
+
+    def turns_text(self, candidates: Sequence[str], scale: InputScale) -> str:
+        """Return the advice by values: ``below 8.8 min A, above B``; empty if it never turns."""
+        turns = self.turns()
+        texts = [f"below {scale.text(at)} {candidates[below]}" for at, below, _ in turns]
+        return ", ".join([*texts, *(f"above {candidates[above]}" for *_, above in turns[-1:])])
 
 
 def swings(emulator: Emulator, first: str) -> list[Swing]:
@@ -90,17 +83,14 @@ def swings(emulator: Emulator, first: str) -> list[Swing]:
     first : str
         The advised one.
     """
-    place = emulator.candidates.index(first)
-    found = [_swing(emulator, column, place) for column in range(len(emulator.names))]
+    advised = emulator.candidates.index(first)
+    found = [_swing(emulator, place, advised) for place in range(len(emulator.names))]
     return sorted(found, key=lambda one: -one.size_s)
 
 
-def _swing(emulator: Emulator, column: int, first: int) -> Swing:
-    low, high = emulator.range[:, column].tolist()
-    stops, others = np.linspace(low, high, STOPS), emulator.unit[:SAMPLES]
-    points = np.tile(others, (STOPS, 1))
-    points[:, column] = stops.repeat(len(others))
-    logs = emulator.log_times(points).reshape(len(emulator.candidates), STOPS, len(others))
-    times_s = np.exp(logs).mean(axis=2)
+def _swing(emulator: Emulator, place: int, first: int) -> Swing:
+    low, high = emulator.range[:, place].tolist()
+    stops = np.linspace(low, high, STOPS)
+    times_s = np.exp(emulator.log_times_at({place: stops}, SAMPLES)).mean(axis=2)
     leads_s = np.delete(times_s, first, axis=0).min(axis=0) - times_s[first]
-    return Swing(emulator.names[column], stops, leads_s, times_s.argmin(axis=0))
+    return Swing(emulator.names[place], stops, leads_s, times_s.argmin(axis=0))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.decision import BAND
-from faultline.experiments.analysis.design import Design
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import InputScale
 from faultline.experiments.analysis.quantities import percent_text, time_unit
@@ -24,7 +23,7 @@ from faultline.experiments.figures.style import (
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -36,7 +35,11 @@ _SOLID, _PALE = 0.82, 0.34
 _SURE_PERCENT = 80
 _LEAST_REGION = 0.02
 """Of the cells of a plane: choices of fewer have no name in it."""
-_LOW, _HIGH = OKABE_ITO[5], OKABE_ITO[1]
+_ENDS = {
+    "input at its 10 % quantile": OKABE_ITO[5],
+    "at its 90 % quantile": OKABE_ITO[1],
+}
+"""Colours of the ends of `BAND`, by their labels."""
 
 
 def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], first: str) -> Figure:
@@ -56,29 +59,23 @@ def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], firs
     unit = time_unit(np.abs(leads).ravel())
     with figure_style():
         figure, axis = plt.subplots(figsize=(8.0, 1.5 + 0.42 * len(shown)))
-        middle = float(np.mean([one.leads_s.mean() for one in shown])) / unit.seconds
+        rows, ends = range(len(shown)), leads / unit.seconds
+        axis.hlines(rows, ends.min(axis=1), ends.max(axis=1), color="#b0b0b0", linewidth=4)
+        for (label, colour), at in zip(_ENDS.items(), ends.T, strict=True):
+            axis.plot(at, rows, "o", color=colour, label=label, markersize=8)
         for row, swing in enumerate(shown):
-            scale, ends = scales[swing.name], leads[row] / unit.seconds
-            for end, colour, quantile in zip(ends, (_LOW, _HIGH), BAND, strict=True):
-                axis.barh(row, end - middle, left=middle, color=colour, height=0.6)
-                # The greater of both is written right of both bars, however small its own.
-                right = end == ends.max()
+            # The lesser end is written left of the line, the greater one right, however close.
+            lesser, greater = ends[row].argsort()
+            for end, side, aligned in ((lesser, -8, "right"), (greater, 8, "left")):
                 axis.annotate(
-                    scale.text(quantile), (max(end, middle) if right else min(end, middle), row),
-                    xytext=(4 if right else -4, 0), textcoords="offset points", fontsize=8,
-                    va="center", ha="left" if right else "right",
+                    scales[swing.name].text(BAND[end]), (ends[row, end], row), fontsize=8,
+                    xytext=(side, 0), textcoords="offset points", va="center", ha=aligned,
                 )  # fmt: skip
-        name_rows(axis, range(len(shown)), [scales[one.name].label for one in shown])
+        name_rows(axis, rows, [scales[one.name].label for one in shown])
         axis.margins(x=0.12)
         axis.axvline(0.0, color="#111111", linewidth=1.2)
         axis.set_xlabel(f"lead over the closest rival ({unit.name})")
-        legend_below(
-            figure,
-            [
-                Patch(facecolor=_LOW, label="input at its 10 % quantile"),
-                Patch(facecolor=_HIGH, label="at its 90 % quantile"),
-            ],
-        )
+        legend_below(figure, axis)
         write_title(figure, f"{scales[shown[0].name].label} moves the lead of {first} most")
         write_notes(
             figure,
@@ -89,9 +86,8 @@ def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], firs
 
 def draw_plane(
     emulator: Emulator,
-    design: Design,
     scales: Mapping[str, InputScale],
-    inputs: tuple[str, str],
+    inputs: Sequence[str],
     colours: Mapping[str, str],
 ) -> Figure:
     """Draw the candidate of the least expected time over two inputs whose values are positive.
@@ -100,16 +96,14 @@ def draw_plane(
     ----------
     emulator : Emulator
         Of all candidates.
-    design : Design
-        Whose first samples are those of all other inputs.
     scales : mapping of str to InputScale
         By names of inputs.
-    inputs : tuple of str
+    inputs : sequence of str
         The inputs of the two axes.
     colours : mapping of str to str
         By candidates.
     """
-    cells = _plane(emulator, design, scales, inputs)
+    cells = _plane(emulator, scales, inputs)
     with figure_style():
         figure, axis = plt.subplots(figsize=(8.0, 5.2))
         draw_choices(axis, cells, colours)
@@ -117,18 +111,12 @@ def draw_plane(
             ticks = _ticks(scales[name])
             own.set_ticks(list(ticks), list(ticks.values()))
             own.set_label_text(scales[name].label)
-        colour = colours[cells["best"].mode()[0]]
-        likely, less = (Patch(facecolor=pale(colour, share)) for share in (_SOLID, _PALE))
-        likely.set_label(f"at least {_SURE_PERCENT} % likely the soonest")
-        less.set_label("less likely")
-        legend_below(figure, [likely, less])
-        soonest = cells["best"].value_counts(normalize=True)
-        share = (
-            "everywhere"
-            if len(soonest) == 1
-            else f"on {percent_text(soonest.iloc[0])} of the plane"
-        )
-        write_title(figure, f"{soonest.index[0]} is expected to train soonest {share}")
+        soonest, share = next(cells["best"].value_counts(normalize=True).items())
+        solid, paler = (pale(colours[soonest], kept) for kept in (_SOLID, _PALE))
+        likely = Patch(facecolor=solid, label=f"at least {_SURE_PERCENT} % likely the soonest")
+        legend_below(figure, [likely, Patch(facecolor=paler, label="less likely")])
+        where = f"on {percent_text(share)} of the plane" if share < 1.0 else "everywhere"
+        write_title(figure, f"{soonest} is expected to train soonest {where}")
         write_notes(figure, [f"Emulated. Other inputs: {_OTHERS} samples of their priors."])
     return figure
 
@@ -138,50 +126,40 @@ def draw_choices(axis: Axes, cells: pd.DataFrame, colours: Mapping[str, str]) ->
 
     Cells have the columns ``x``, ``y``, ``best`` and the probability of that in ``percent``.
     """
-    names = list(dict.fromkeys(cells["best"]))
-    shades = [pale(colours[name], share) for name in names for share in (_PALE, _SOLID)]
-    places = 2 * cells["best"].map(names.index) + (cells["percent"] >= _SURE_PERCENT)
-    wide = cells.assign(place=places).pivot(index="y", columns="x", values="place")
-    axis.pcolormesh(
-        wide.columns, wide.index, wide, cmap=ListedColormap(shades), vmin=-0.5,
-        vmax=len(shades) - 0.5, shading="nearest", rasterized=True,
-    )  # fmt: skip
+    shares = np.where(cells["percent"] >= _SURE_PERCENT, _SOLID, _PALE)
+    shades = [pale(colours[name], share) for name, share in zip(cells["best"], shares, strict=True)]
+    wide = cells.assign(shade=shades).pivot(index="y", columns="x", values="shade")
+    pixels = to_rgba_array(wide.to_numpy().ravel()).reshape(*wide.shape, 4)
+    axis.pcolormesh(wide.columns, wide.index, pixels, shading="nearest", rasterized=True)
     axis.set(xscale="log", yscale="log")
     axis.grid(visible=False)
     axis.minorticks_off()
     logs = np.log(cells[["x", "y"]])
-    spread = logs.std()
     halo = [patheffects.withStroke(linewidth=3.0, foreground="white", alpha=0.85)]
-    for name, of_name in logs.groupby(cells["best"]):
-        if len(of_name) >= _LEAST_REGION * len(cells):
-            apart = (((of_name - of_name.mean()) / spread) ** 2).sum(axis=1)
-            x, y = cells.loc[apart.idxmin(), ["x", "y"]]
-            axis.text(
-                x, y, str(name), ha="center", va="center", fontweight="bold", path_effects=halo
+    for name, region in logs.groupby(cells["best"]):
+        if len(region) >= _LEAST_REGION * len(cells):
+            # The cell next to the middle, which itself may be outside of the region.
+            apart = (((region - region.mean()) / logs.std()) ** 2).sum(axis=1)
+            place = cells.loc[apart.idxmin(), ["x", "y"]].tolist()
+            axis.annotate(
+                str(name), place, ha="center", va="center", fontweight="bold", path_effects=halo
             )
 
 
 def _plane(
-    emulator: Emulator, design: Design, scales: Mapping[str, InputScale], inputs: tuple[str, str]
+    emulator: Emulator, scales: Mapping[str, InputScale], inputs: Sequence[str]
 ) -> pd.DataFrame:
     """Return a row per cell: ``x``, ``y``, ``best``, and its probability in ``percent``."""
-    columns = [design.names.index(name) for name in inputs]
-    low, high = emulator.range[:, columns]
-    steps = np.linspace(low, high, _SIDE, axis=1)
-    others = np.clip(design.unit[:_OTHERS], *emulator.range)
-    rows = []
-    for y_unit in steps[1]:
-        points = np.tile(others, (_SIDE, 1))
-        points[:, columns[0]] = steps[0].repeat(len(others))
-        points[:, columns[1]] = y_unit
-        logs = emulator.log_times(points).reshape(len(emulator.candidates), _SIDE, -1)
-        best = np.exp(logs).mean(axis=2).argmin(axis=0)
-        wins = (logs.argmin(axis=0) == best[:, None]).mean(axis=1)
-        for x_unit, place, share in zip(steps[0], best, wins, strict=True):
-            x, y = (scales[n].value(u) for n, u in zip(inputs, (x_unit, y_unit), strict=True))
-            name = emulator.candidates[place]
-            rows.append((x, y, name, 100.0 * share))
-    return pd.DataFrame(rows, columns=["x", "y", "best", "percent"])
+    places = [emulator.names.index(name) for name in inputs]
+    low, high = emulator.range[:, places]
+    steps = np.linspace(low, high, _SIDE)
+    units = np.array([(x, y) for y in steps[:, 1] for x in steps[:, 0]]).T
+    logs = emulator.log_times_at(dict(zip(places, units, strict=True)), _OTHERS)
+    best = np.exp(logs).mean(axis=2).argmin(axis=0)
+    wins = (logs.argmin(axis=0) == best[:, None]).mean(axis=1)
+    x, y = (list(map(scales[n].value, at.tolist())) for n, at in zip(inputs, units, strict=True))
+    names = [emulator.candidates[place] for place in best]
+    return pd.DataFrame({"x": x, "y": y, "best": names, "percent": 100.0 * wins})
 
 
 def _ticks(scale: InputScale) -> dict[float, str]:
@@ -192,8 +170,3 @@ def _ticks(scale: InputScale) -> dict[float, str]:
         if all(abs(np.log(value / other)) > 0.08 * reach for other in found):
             found[value] = scale.value_text(value)
     return found
-
-
-def positive_inputs(names: Sequence[str], scales: Mapping[str, InputScale]) -> list[str]:
-    """Return the inputs that a plane can have: their values are positive and differ."""
-    return [name for name in names if 0.0 < scales[name].values[0] < scales[name].values[-1]]

@@ -9,7 +9,7 @@ function timeAt(process, score) {
     let square = 0;
     let product = 0;
     for (let input = 0; input < score.length; input += 1) {
-      const apart = (score[input] - point[input]) * process.inverse[input];
+      const apart = (score[input] - point[input]) / process.lengths[input];
       square += apart * apart;
       product += score[input] * point[input];
     }
@@ -68,39 +68,29 @@ function show(known) {
 }
 
 function makeSliders() {
-  const sliders = [...document.querySelectorAll(".slider")].map((box) => ({
+  const sliders = [...document.querySelectorAll(".slider")].map((box, number) => ({
+    ...emulator.sliders[number],
     input: box.querySelector("input"),
     output: box.querySelector("output"),
     forget: box.querySelector("button"),
     isKnown: false,
   }));
-  let waiting = false;
   const update = () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      const known = sliders.filter((slider) => slider.isKnown);
-      show(known.map(({ input }) => {
-        const place = Number(input.dataset.place);
-        return [place, emulator.scores[place][Number(input.value)]];
-      }));
-    });
+    const known = sliders.filter((slider) => slider.isKnown);
+    show(known.map(({ place, scores, input }) => [place, scores[Number(input.value)]]));
   };
   const set = (slider, isKnown) => {
-    const { input, output, forget } = slider;
     slider.isKnown = isKnown;
-    forget.disabled = !isKnown;
-    const text = isKnown ? emulator.texts[input.dataset.place][Number(input.value)] : "unknown";
-    output.textContent = text;
-    input.setAttribute("aria-valuetext", text);
+    slider.forget.disabled = !isKnown;
+    const text = isKnown ? slider.texts[Number(slider.input.value)] : "unknown";
+    slider.output.textContent = text;
+    slider.input.setAttribute("aria-valuetext", text);
     update();
   };
   for (const slider of sliders) {
-    const start = slider.input.value;
     slider.input.addEventListener("input", () => set(slider, true));
     slider.forget.addEventListener("click", () => {
-      slider.input.value = start;
+      slider.input.value = slider.input.defaultValue;
       set(slider, false);
       slider.input.focus();
     });
@@ -108,7 +98,4 @@ function makeSliders() {
   update();
 }
 
-if (emulator !== null) {
-  for (const process of emulator.processes) process.inverse = process.lengths.map((one) => 1 / one);
-  makeSliders();
-}
+if (emulator !== null) makeSliders();

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
+import numpy as np
 from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import InputScale, scales_of
 from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.analysis.sensitivity import SAMPLES, STOPS, Swing
-from faultline.experiments.figures.decision import draw_plane, draw_tornado, positive_inputs
-from faultline.experiments.figures.palette import OKABE_ITO, look_of
+from faultline.experiments.figures.decision import draw_plane, draw_tornado
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.report.page import PagePicture, embed, rendered
 from faultline.experiments.report.tables import Table, TableColumn, table_of, text
 from markupsafe import Markup
@@ -36,21 +36,9 @@ class AnswerFacts:
     assumptions: tuple[str, ...]  # A sentence each.
     command: str  # It made the page.
     version: str  # Of Faultline.
+    schemes: Mapping[str, str]  # The scheme of each candidate, which gives its colour.
     remarks: tuple[str, ...] = ()  # Sentences below the table.
     keys: Table | None = None  # The keys that decide, with the values used.
-    # The scheme of each candidate, which gives its colour; by default the candidate's name.
-    schemes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Slider:
-    """An input that the reader may fix."""
-
-    label: str
-    place: int  # In the design.
-    texts: tuple[str, ...]  # Value at each position.
-    scores: tuple[float, ...]  # Normal score of the input's quantile at each position.
-    start: int  # Position of the median.
 
 
 def answer_page(costs: SimulatedCosts, facts: AnswerFacts, swings: Sequence[Swing]) -> str:
@@ -69,14 +57,24 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts, swings: Sequence[Swin
     """
     scales = scales_of(costs.design)
     emulator = Emulator(costs) if swings else None
-    sliders = [_slider(costs, one, scales[one.name]) for one in swings[:_SLIDERS]]
-    data = _page_emulator(emulator, costs, sliders) if emulator else None
+    sliders = [
+        {
+            "label": scales[one.name].label,
+            "place": costs.design.names.index(one.name),
+            "texts": list(map(scales[one.name].text, one.stops.tolist())),
+            "scores": ndtri(one.stops).round(5).tolist(),
+        }
+        for one in swings[:_SLIDERS]
+    ]
+    samples = ndtri(costs.design.unit[:SAMPLES]).round(5).tolist()
+    data = {**emulator.to_json(), "samples": samples, "sliders": sliders} if emulator else None
     return rendered(
         "answer.html",
         ("style.css", "answer.css"),
         ("script.js", "answer.js"),
         facts=facts,
         sliders=sliders,
+        stops=STOPS,
         accuracy=_accuracy(emulator) if emulator else "",
         pictures=_pictures(emulator, swings, scales, costs, facts) if emulator else [],
         inputs=_inputs_table(costs, swings, scales) if swings else None,
@@ -127,53 +125,24 @@ def _pictures(
     if moving:
         tornado = draw_tornado(moving, scales, first)
         pictures.append(embed(f"The lead of {first}, by inputs", tornado))
-    axes = positive_inputs([one.name for one in swings], scales)[:2]
+    # The axes of the plane are logarithmic.
+    axes = [
+        one.name for one in swings if 0.0 < scales[one.name].values[0] < scales[one.name].values[-1]
+    ][:2]
     if len(axes) == 2:
-        looks = _colours(emulator.candidates, facts.schemes)
-        plane = draw_plane(emulator, costs.design, scales, (axes[0], axes[1]), looks)
+        colours = {name: look_of(scheme).colour for name, scheme in facts.schemes.items()}
+        plane = draw_plane(emulator, scales, axes, colours)
         pictures.append(embed("The candidate that is expected to train soonest", plane))
     return pictures
-
-
-def _colours(candidates: Sequence[str], schemes: Mapping[str, str]) -> dict[str, str]:
-    """Return the colour of each candidate's scheme, or a free one if another has it already."""
-    free = iter([*OKABE_ITO, *OKABE_ITO])
-    colours: dict[str, str] = {}
-    for name in candidates:
-        colour = look_of(schemes.get(name, name)).colour
-        while colour in colours.values() and len(colours) < len(OKABE_ITO):
-            colour = next(free)
-        colours[name] = colour
-    return colours
-
-
-def _slider(costs: SimulatedCosts, swing: Swing, scale: InputScale) -> Slider:
-    """Return the slider of an input."""
-    place = costs.design.names.index(swing.name)
-    texts, scores = map(scale.text, swing.stops.tolist()), ndtri(swing.stops).round(5).tolist()
-    return Slider(scale.label, place, tuple(texts), tuple(scores), STOPS // 2)
-
-
-def _page_emulator(
-    emulator: Emulator, costs: SimulatedCosts, sliders: Sequence[Slider]
-) -> dict[str, Any]:
-    """Return what the page's script needs."""
-    return {
-        **emulator.to_json(),
-        "samples": ndtri(costs.design.unit[:SAMPLES]).round(5).tolist(),
-        "scores": {str(slider.place): slider.scores for slider in sliders},
-        "texts": {str(slider.place): slider.texts for slider in sliders},
-    }
 
 
 def _accuracy(emulator: Emulator) -> str:
     """Return how well the emulator predicts simulations that it has not seen."""
     errors = emulator.leave_out()
-    worst = max(errors, key=lambda name: errors[name].median)
-    one = errors[worst]
+    worst = max(errors, key=lambda name: np.median(errors[name]))
+    median, most = np.quantile(errors[worst], (0.5, 0.95))
     return (
         f"Error of the emulator at a simulation that it has not seen, for {worst}, the least well "
-        f"predicted: median {one.median:.1%} of the time, 95 % of errors below "
-        f"{one.percentile_95:.1%}; its 80 % band contains {one.coverage:.0%} of "
-        "the simulations. A slider ends where the simulated values end."
+        f"predicted: median {median:.1%} of the time, 95 % of errors below {most:.1%}. A slider "
+        "ends where the simulated values end."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.experiments.analysis.design import Design, SimulatedCosts
-from faultline.experiments.analysis.emulator import Emulator, OutOfDesignError
+from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import scales_of
 from faultline.experiments.analysis.sensitivity import swings
 from scipy.stats import norm
@@ -47,18 +47,10 @@ def test_an_emulator_predicts_samples_that_it_has_not_seen(emulator: Emulator) -
 
 
 def test_the_leave_out_error_is_that_of_fits_without_the_sample(emulator: Emulator) -> None:
-    for error in emulator.leave_out().values():
-        assert error.median < 0.01
-        assert error.percentile_95 < 0.04
-        # Of 128 samples: 80 % and three standard errors.
-        assert 0.69 < error.coverage < 0.91
-
-
-def test_an_emulator_refuses_to_extrapolate(emulator: Emulator) -> None:
-    unit = np.full((2, 4), 0.5)
-    unit[1, 2] = 1.0 - 1e-9
-    with pytest.raises(OutOfDesignError, match="own at quantile 1 of its prior is beyond"):
-        emulator.log_times(unit)
+    for errors in emulator.leave_out().values():
+        assert errors.shape == (128,)
+        assert np.quantile(errors, 0.5) < 0.01
+        assert np.quantile(errors, 0.95) < 0.04
 
 
 def test_the_exported_formula_predicts_the_same(emulator: Emulator) -> None:

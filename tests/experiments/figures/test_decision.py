@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.decision import draw_choices
-from faultline.experiments.figures.style import save_figure
+from faultline.experiments.figures.style import pale, save_figure
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
 
 
 def test_each_region_has_its_colour_and_its_name_inside(tmp_path: Path) -> None:
@@ -19,10 +20,10 @@ def test_each_region_has_its_colour_and_its_name_inside(tmp_path: Path) -> None:
     figure, axis = plt.subplots(layout="constrained")
     draw_choices(axis, cells, {"A": "#0072B2", "B": "#D55E00"})
     (mesh,) = axis.collections
-    # Shades of B, which the first row has, and of A; the upper rows are certain.
-    shown = np.asarray(mesh.get_array()).reshape(6, 7)
-    assert shown[0].tolist() == [2, 2, 2, 0, 0, 0, 0]
-    assert shown[-1].tolist() == [3, 3, 3, 1, 1, 1, 1]
+    shown = [[to_hex(cell) for cell in row] for row in mesh.get_array()]
+    # The upper rows are certain.
+    for row, share in ((0, 0.34), (-1, 0.82)):
+        assert shown[row] == [pale("#0072B2", share)] * 3 + [pale("#D55E00", share)] * 4
     places = {text.get_text(): text.get_position() for text in axis.texts}
     assert places["A"][0] < 1000 <= places["B"][0]
     assert save_figure(figure, tmp_path / "map.png").stat().st_size > 5_000

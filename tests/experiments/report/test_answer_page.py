@@ -98,7 +98,8 @@ def test_a_slider_gives_what_the_emulator_gives(
     data = json.loads(page.locator("#emulator").text_content())
     emulator = Emulator(costs)
     place = costs.design.names.index("times.restart_s")
-    slider = page.locator(f"input[data-place='{place}']")
+    number = [one["place"] for one in data["sliders"]].index(place)
+    slider = page.locator(f"#input-{number}")
     assert slider.get_attribute("aria-valuetext") == "unknown"
     slider.focus()
     for _ in range(3):
@@ -106,7 +107,7 @@ def test_a_slider_gives_what_the_emulator_gives(
     expect(page.locator("#live-answer")).to_have_text(re.compile("^With t"))
     stop = int(slider.input_value())
     assert stop == 17
-    assert slider.get_attribute("aria-valuetext") == data["texts"][str(place)][stop]
+    assert slider.get_attribute("aria-valuetext") == data["sliders"][number]["texts"][stop]
     unit = costs.design.unit[:128].copy()
     unit[:, place] = np.linspace(*emulator.range[:, place], 41)[stop]
     days = np.exp(emulator.log_times(unit)) / 86_400.0
