@@ -86,7 +86,6 @@ class Emulator:
         ``r`` the square root of five times the sum of ``((z - p) / length)^2`` over inputs.
         """
         return {
-            "names": list(self.names),
             "candidates": list(self.candidates),
             "points": self._scores.round(5).tolist(),
             "processes": [process.to_json() for process in self._processes],

@@ -28,24 +28,12 @@ SAMPLES = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Swing:
-    """The effect of one input on the lead of the advised candidate over its closest rival.
+    """The effect of one input on the lead of the advised candidate over its closest rival."""
 
-    Attributes
-    ----------
-    name : str
-        The input.
-    stops : ndarray of float
-        Quantiles of the input, in ascending order.
-    leads_s : ndarray of float
-        Lead at these, in seconds; negative if a rival is expected sooner.
-    advised : ndarray of int
-        Place of the candidate that is expected soonest at these.
-    """
-
-    name: str
-    stops: Floats
-    leads_s: Floats
-    advised: NDArray[np.intp]
+    name: str  # The input.
+    stops: Floats  # Its quantiles, in ascending order.
+    leads_s: Floats  # Lead at these, in seconds; negative if a rival is expected sooner.
+    advised: NDArray[np.intp]  # Place of the candidate that is expected soonest at these.
 
     @property
     def ends_s(self) -> tuple[float, float]:
@@ -83,14 +71,11 @@ def swings(emulator: Emulator, first: str) -> list[Swing]:
     first : str
         The advised one.
     """
-    advised = emulator.candidates.index(first)
-    found = [_swing(emulator, place, advised) for place in range(len(emulator.names))]
+    advised, found = emulator.candidates.index(first), []
+    for place, name in enumerate(emulator.names):
+        low, high = emulator.range[:, place].tolist()
+        stops = np.linspace(low, high, STOPS)
+        times_s = np.exp(emulator.log_times_at({place: stops}, SAMPLES)).mean(axis=2)
+        leads_s = np.delete(times_s, advised, axis=0).min(axis=0) - times_s[advised]
+        found.append(Swing(name, stops, leads_s, times_s.argmin(axis=0)))
     return sorted(found, key=lambda one: -one.size_s)
-
-
-def _swing(emulator: Emulator, place: int, first: int) -> Swing:
-    low, high = emulator.range[:, place].tolist()
-    stops = np.linspace(low, high, STOPS)
-    times_s = np.exp(emulator.log_times_at({place: stops}, SAMPLES)).mean(axis=2)
-    leads_s = np.delete(times_s, first, axis=0).min(axis=0) - times_s[first]
-    return Swing(emulator.names[place], stops, leads_s, times_s.argmin(axis=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -64,14 +64,13 @@ def draw_cells(
         All values of ``x`` and ``y`` in order, with their texts.
     """
     pixels = np.ones((len(rows), _STRIPES * len(columns), 3))
-    has_numbers = _have_room(columns, rows)
     halo = [patheffects.withStroke(linewidth=2.5, foreground="white")]
     for cell in cells.to_dict("records"):
         column, row = list(columns).index(cell["x"]), list(rows).index(cell["y"])
         stripes = [to_rgb(colour) for colour in colours_of(cell["schemes"])]
         of_cell = slice(_STRIPES * column, _STRIPES * (column + 1))
         pixels[row, of_cell] = np.repeat(stripes, _STRIPES // len(stripes), axis=0)
-        if has_numbers:
+        if max(len(columns), len(rows)) <= _MOST_NUMBERS:
             panel.text(
                 column + 0.5, row + 0.5, f"{cell['cost']:#.3g}".replace("inf", "∞"), fontsize=8,
                 ha="center", va="center", path_effects=halo,
@@ -88,11 +87,6 @@ def draw_cells(
         axis.set_ticks(places[shown], list(texts.values())[shown])
     panel.tick_params(length=0, labelsize=8)
     panel.grid(visible=False)
-
-
-def _have_room(columns: Sized, rows: Sized) -> bool:
-    """Return whether the cells of a map have room for numbers."""
-    return max(len(columns), len(rows)) <= _MOST_NUMBERS
 
 
 def legend_of_cells(figure: Figure, cells: pd.DataFrame, name: Callable[[str], str]) -> None:
@@ -117,24 +111,24 @@ def draw_best_map(frame: pd.DataFrame, x: str, y: str) -> Figure:
     """
     drawn = (x, y, _SCHEME)
     frame, at_best = without_other_knobs(frame, drawn, RATIO)
-    cells = _soonest(successful(frame).rename(columns={x: "x", y: "y"}))
+    runs = successful(frame)
+    cells, has_pairs = _soonest(runs.rename(columns={x: "x", y: "y"})), runs["seed"].nunique() > 1
     columns, rows = (
         {value: shown_value(key, value) for value in in_order(frame[key])} for key in (x, y)
     )
-    has_pairs = frame["seed"].nunique() > 1
     ties = "stripes: schemes that tie (the paired 95 % interval of the difference contains zero)"
-    notes = [
-        f"Colour: the scheme that trains soonest; {ties if has_pairs else 'ties are unknown'}.",
-        f"Number: its {quantity(RATIO).label}." if _have_room(columns, rows) else "",
-        "Empty: no result." if len(cells) < len(columns) * len(rows) else "",
-    ]
     with figure_style():
         figure = Figure(figsize=(min(11.0, max(7.6, 1.6 + 0.6 * len(columns))), 4.8))
         panel = figure.subplots()
         draw_cells(panel, cells, columns, rows)
         panel.set(xlabel=heading(x), ylabel=heading(y))
         legend_of_cells(figure, cells, lambda scheme: look_of(scheme).label)
-        write_title(figure, _title(cells, is_sure=has_pairs))
+        write_title(figure, _title(cells, "trains" if has_pairs else "looks"))
+        notes = [
+            f"Colour: the scheme that trains soonest; {ties if has_pairs else 'ties are unknown'}.",
+            f"Number: its {quantity(RATIO).label}." if panel.texts else "",
+            "Empty: no result." if len(cells) < len(columns) * len(rows) else "",
+        ]
         write_notes(figure, [*filter(None, notes), *at_best, *run_notes(frame, drawn, "Mean")])
     return figure
 
@@ -161,14 +155,13 @@ def _soonest(runs: pd.DataFrame) -> pd.DataFrame:
     return best.set_index(cell).assign(schemes=schemes, cost=best[RATIO].to_numpy()).reset_index()
 
 
-def _title(cells: pd.DataFrame, *, is_sure: bool) -> str:
+def _title(cells: pd.DataFrame, verb: str) -> str:
     """Say where the most frequent scheme is alone the soonest, or that there is none."""
     count = counted(len(cells), "setting")
     is_alone = (cells["schemes"].map(len) == 1) & np.isfinite(cells["cost"])
     alone = cells.loc[is_alone, "schemes"].str[0].value_counts()
     if alone.empty:
         return f"Schemes tie in {count}"
-    verb = "trains" if is_sure else "looks"
     tied = len(cells) - alone.sum()
     ties = f"; schemes tie in {tied}" if tied else ""
     return f"{look_of(alone.index[0]).label} {verb} soonest in {alone.iloc[0]} of {count}{ties}"

@@ -41,30 +41,26 @@ function judge(known) {
   return rows.sort((one, other) => one.regret - other.regret);
 }
 
-function cell(row, text, isNumber) {
-  const made = row.insertCell();
-  made.textContent = text;
-  if (isNumber) made.className = "number";
-}
-
 function show(known) {
   const rows = judge(known);
+  const days = (seconds) => (seconds / SECONDS_PER_DAY).toFixed(2);
+  const percent = (share) => `${(100 * share).toFixed(0)} %`;
   const body = document.querySelector("#live tbody");
   body.replaceChildren();
   for (const [place, one] of rows.entries()) {
     const row = body.insertRow();
     if (place === 0) row.className = "best";
-    cell(row, one.candidate, false);
-    cell(row, `${(100 * one.best).toFixed(0)} %`, true);
-    cell(row, (one.time / SECONDS_PER_DAY).toFixed(2), true);
-    cell(row, (one.regret / SECONDS_PER_DAY).toFixed(2), true);
+    for (const text of [one.candidate, percent(one.best), days(one.time), days(one.regret)]) {
+      const cell = row.insertCell();
+      cell.textContent = text;
+      if (cell.cellIndex > 0) cell.className = "number";
+    }
   }
   const [first] = rows;
-  const chance = `${(100 * first.best).toFixed(0)} % likely to be the best`;
   // Without a known value the simulated samples above give the answer.
   document.getElementById("live-answer").textContent = known.length === 0
     ? "With nothing more known, the answer above holds."
-    : `With these values, take ${first.candidate}: ${chance}.`;
+    : `With these values, take ${first.candidate}: ${percent(first.best)} likely to be the best.`;
 }
 
 function makeSliders() {

@@ -11,12 +11,12 @@ from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import InputScale, scales_of
-from faultline.experiments.analysis.quantities import duration_text
+from faultline.experiments.analysis.quantities import MISSING, duration_text
 from faultline.experiments.analysis.sensitivity import SAMPLES, STOPS, Swing
 from faultline.experiments.figures.decision import draw_plane, draw_tornado
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.report.page import PagePicture, embed, rendered
-from faultline.experiments.report.tables import Table, TableColumn, table_of, text
+from faultline.experiments.report.tables import Mapped, Table, TableColumn, table_of
 from markupsafe import Markup
 from scipy.special import ndtri
 
@@ -88,26 +88,20 @@ def _inputs_table(
 ) -> Table:
     """Return all inputs with the values used, by their swing, and what knowing each is worth."""
     worth = {one.name: one.value for one in value_of_information(costs)}
-    rows = [
-        {
-            "input": scales[one.name].label,
-            "median": scales[one.name].text(0.5),
-            "range": scales[one.name].range_text(),
-            "swing": one.size_s,
-            "value": worth[one.name].mean,
-            "switch": one.turns_text(costs.candidates, scales[one.name]) or None,
-        }
-        for one in swings
-    ]
+
+    def advice(row: Mapped) -> str:
+        return row["swing"].turns_text(costs.candidates, row["scale"]) or MISSING
+
     columns = (
-        text("input", "input", "prose"),
-        text("median", "median"),
-        text("80 % range", "range"),
-        TableColumn("moves the lead by", lambda row: duration_text(row["swing"])),
-        TableColumn("worth knowing", lambda row: duration_text(row["value"])),
-        text("advice by its value", "switch", "prose"),
+        TableColumn("input", lambda row: row["scale"].label, "prose"),
+        TableColumn("median", lambda row: row["scale"].text(0.5), "text"),
+        TableColumn("80 % range", lambda row: row["scale"].range_text(), "text"),
+        TableColumn("moves the lead by", lambda row: duration_text(row["swing"].size_s)),
+        TableColumn("worth knowing", lambda row: duration_text(worth[row["swing"].name].mean)),
+        TableColumn("advice by its value", advice, "prose"),
     )
     caption = "Inputs: how much each moves the lead within its range, and what knowing it is worth"
+    rows = [{"swing": one, "scale": scales[one.name]} for one in swings]
     return table_of("inputs-table", caption, columns, rows)
 
 

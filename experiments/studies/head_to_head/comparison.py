@@ -12,9 +12,8 @@ from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.hardware import breakage_of
-from faultline.experiments.planner.answer import Answer
 from faultline.experiments.planner.planning import Effort, answer_plan
-from faultline.experiments.planner.situation import Situation, read_situation
+from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Draw, Headline, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head.figures import (
@@ -60,26 +59,22 @@ class CellPlan:
 
 
 def plan_cell(task: CellPlan) -> list[Record]:
-    """Return the answer of a cell: a row per scheme, the advised one first, then those left out."""
+    """Return the answer of a cell: a row per scheme, the advised one first, then those left out.
+
+    Times are ratios to the time without failures. Columns: the cell and its circumstances; the
+    scheme with its protection, redundancy and steps between snapshots; ``worlds`` in which it was
+    simulated; ``ratio``, its expected time, with the 80 % band of one run (``ratio_low``,
+    ``ratio_high``); ``probability`` of being the best; ``best`` for the least expected time,
+    ``tied`` if the worlds do not separate a scheme from that one; ``regret``, the expected excess
+    over the soonest in hindsight; ``capped``, the share of worlds in which a run counts as the cap;
+    ``note``, why a scheme is left out.
+    """
     cell = task.cell
     situation = read_situation(cell.job, cell.settings, cell.gpus)
     steps = max(1, round(task.failures * situation.mtbf_s / situation.ideal_step_s))
     effort = Effort(task.worlds, steps=steps)
-    schemes = task.schemes or None
-    answer = answer_plan(situation, schemes, effort=effort, at_values=cell.is_listed)
-    return answer_rows(cell, situation, answer)
-
-
-def answer_rows(cell: Cell, situation: Situation, answer: Answer) -> list[Record]:
-    """Return the rows of an answer; times are ratios to the time without failures.
-
-    Columns: the cell and its circumstances; the scheme with its protection, redundancy and steps
-    between snapshots; ``worlds`` in which it was simulated; ``ratio``, its expected time, with the
-    80 % band of one run (``ratio_low``, ``ratio_high``); ``probability`` of being the best;
-    ``best`` for the least expected time, ``tied`` if the worlds do not separate a scheme from that
-    one; ``regret``, the expected excess over the soonest in hindsight; ``capped``, the share of
-    worlds in which a run counts as the cap; ``note``, why a scheme is left out.
-    """
+    at_values = cell.grid in LISTS
+    answer = answer_plan(situation, task.schemes or None, effort=effort, at_values=at_values)
     scenario, ideal_s = situation.scenario, situation.ideal_s
     circumstances = {
         "plane": cell.grid,
@@ -167,15 +162,15 @@ class HeadToHead(Study):
         if not rows:
             raise UserError(f"--only layers: none of these schemes depends on layers: {_OF_LAYERS}")
         table = pd.DataFrame(rows)
-        lists = {name: of for name, of in table.groupby("plane", sort=False) if name in LISTS}
-        on_maps = table[~table["plane"].isin(LISTS)]
-        return {"lists": lists} | ({} if on_maps.empty else {"maps": map_table(on_maps)})
+        is_listed = table["plane"].isin(LISTS)
+        lists: Results = dict(iter(table[is_listed].groupby("plane", sort=False)))
+        return lists if is_listed.all() else {**lists, MAPS: map_table(table[~is_listed])}
 
     def plan(self, cell: Cell) -> CellPlan:
         """Return what to plan in a cell."""
         schemes = (_OF_LAYERS,) if cell.grid == "layers" else self.schemes
         # The neighbours of a cell on a map have the same worlds: shorter runs suffice.
-        failures = 25 if self.quick else 100 if cell.is_listed else 50
+        failures = 25 if self.quick else 100 if cell.grid in LISTS else 50
         return CellPlan(cell, schemes, self.worlds, failures)
 
     def _grids(self) -> list[tuple[str, list[Cell]]]:
@@ -186,35 +181,34 @@ class HeadToHead(Study):
         maps = [(job, name) for job, names in MAPS_OF.items() for name in names]
         if self.only not in (None, MAPS):
             maps = []
-        if self.quick:
-            lists, maps = lists[:1], maps[:1]
-        found = [(name, listed_cells(name)) for name in lists]
-        found += [(f"{job}: {name}", map_cells(job, name)) for job, name in maps]
+        first = slice(1 if self.quick else None)
+        found = [(name, listed_cells(name)) for name in lists[first]]
+        found += [(f"{job}: {name}", map_cells(job, name)) for job, name in maps[first]]
         return [(title, every_other(cells)) for title, cells in found] if self.quick else found
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the rows of the settings' table, with None for unknown values."""
-        table = results["lists"].get("settings", pd.DataFrame())
-        known = table.astype(object).where(table.notna(), None)
-        found: list[dict[str, Any]] = known.to_dict("records")
+        table = results.get("settings", pd.DataFrame())
+        found: list[dict[str, Any]] = (
+            table.astype(object).where(table.notna(), None).to_dict("records")
+        )
         return found
 
     def tables(self, results: Results) -> Tables:
         """Return a table for each list, and that of the maps."""
-        named = {**results["lists"]} | {name: results[name] for name in results if name == MAPS}
-        return {f"head-to-head-{name}": table for name, table in named.items()}
+        return {f"head-to-head-{name}": table for name, table in results.items()}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return the times of all schemes in the settings, and the maps."""
-        settings = results["lists"].get("settings")
         drawn: dict[str, Draw] = {}
-        if settings is not None:
-            drawn["head-to-head-settings.png"] = partial(draw_settings, settings)
+        if "settings" in results:
+            drawn["head-to-head-settings.png"] = partial(draw_settings, results["settings"])
         return drawn | (map_figures(results[MAPS]) if MAPS in results else {})
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Headline:
         """Return the ratios of each list, in the settings today's, and the shares of the maps."""
-        for name, table in results["lists"].items():
+        for name in (name for name in LISTS if name in results):
+            table = results[name]
             today = table[table["name"] == "today"]
             yield _shown_ratios(table if today.empty else today, name)
             for scheme, cells in table[table["worlds"] == 0].groupby("scheme", sort=False):

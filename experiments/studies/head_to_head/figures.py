@@ -24,27 +24,13 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-FIGURES = {
-    "restart": (
-        ["restart"],
-        "Slow restarts call for replica drop, fast ones for checkpoints in memory",
-    ),
-    "stalls": (
-        ["stalls"],
-        "At one price per recovery checkpoints lead from a minute on, or many tie",
-    ),
-    "sizes": (
-        ["queue", "standbys"],
-        "Replica drop leads on thousands of GPUs; on more no scheme is a clear choice",
-    ),
+_BY_SIZE = "sizes"
+_TITLES = {
+    "restart": "Slow restarts call for replica drop, fast ones for checkpoints in memory",
+    "stalls": "At one price per recovery checkpoints lead from a minute on, or many tie",
+    _BY_SIZE: "Replica drop leads on thousands of GPUs; on more no scheme is a clear choice",
 }
-"""Figures of maps by the end of their names: the maps, a panel per map and job, and the title."""
-
-_NOTES = (
-    "Colour: the scheme of the least expected time over the priors of all other inputs; stripes: "
-    "schemes that tie.",
-    "Number: that time over the time without failures.",
-)
+"""Titles of the figures of maps: each map has its own, but for those by size."""
 
 
 def name_of(scheme: str) -> str:
@@ -60,10 +46,10 @@ def soonest_schemes(cells: pd.DataFrame) -> list[list[str]]:
 
 def map_figures(cells: pd.DataFrame) -> dict[str, Callable[[], Figure]]:
     """Return the figures of the maps that the table has, by file name."""
+    figures = cells["map"].map(lambda name: _BY_SIZE if MAPS[name].is_by_size else name)
     return {
-        f"head-to-head-{name}.png": partial(draw_maps, cells[cells["map"].isin(maps)], title)
-        for name, (maps, title) in FIGURES.items()
-        if cells["map"].isin(maps).any()
+        f"head-to-head-{name}.png": partial(draw_maps, shown, _TITLES[str(name)])
+        for name, shown in cells.groupby(figures)
     }
 
 
@@ -85,36 +71,26 @@ def draw_maps(cells: pd.DataFrame, title: str) -> Figure:
         panel.label_outer()
     legend_of_cells(figure, cells, name_of)
     write_title(figure, title)
-    write_notes(figure, _NOTES)
+    colour = "Colour: the scheme of the least expected time over the priors of all other inputs"
+    number = "Number: that time over the time without failures"
+    write_notes(figure, [f"{colour}; stripes: schemes that tie. {number}."])
     return figure
 
 
 def map_sentences(cells: pd.DataFrame) -> list[str]:
-    """Return a sentence per job: which schemes train soonest on its maps."""
-    return [
-        f"{JOBS[str(job)]}: least expected time on "
-        + "; ".join(
-            f"{MAPS[str(name)].title}: {_shares(of_map)}"
-            for name, of_map in of_job.groupby("map", sort=False)
-        )
-        + "."
-        for job, of_job in cells.groupby("job", sort=False)
-    ]
+    """Return a sentence per job and map: the shares of schemes that are alone the soonest."""
+    sentences = []
+    for (job, name), of_map in cells.groupby(["job", "map"], sort=False):
+        soonest = soonest_schemes(of_map)
+        names = pd.Series([name_of(one[0]) if len(one) == 1 else "ties" for one in soonest])
+        shares = names.value_counts(normalize=True).items()
+        texts = ", ".join(f"{scheme} {share:.0%}" for scheme, share in shares)
+        sentences.append(f"Least expected time, {JOBS[job]}, {MAPS[name].title}: {texts}.")
+    return sentences
 
 
-def _shares(cells: pd.DataFrame) -> str:
-    """Return the schemes that are alone the soonest, with their shares of the cells, and ties."""
-    names = ["ties" if len(one) > 1 else name_of(one[0]) for one in soonest_schemes(cells)]
-    shares = pd.Series(names).value_counts(normalize=True)
-    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-
-
-_FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
-    {"marker": "o"},
-    {"marker": "s", "markerfacecolor": "white"},
-)
+_FACT_LOOKS: Sequence[Mapping[str, Any]] = ({"marker": "o"}, {"marker": "s", "mfc": "white"})
 """Looks of marks by the source of machines, in the order of `FACTS`."""
-
 
 _TICKS: Mapping[float, Sequence[float]] = {
     1.15: (1, 1.02, 1.05, 1.1),
@@ -147,16 +123,14 @@ def draw_settings(table: pd.DataFrame) -> Figure:
     handles = [mark(f"machines: {FACTS[y]}", linestyle="none", **_FACT_LOOKS[y]) for y in facts]
     legend_below(figure, handles, 2)
     write_title(figure, "With standbys most schemes are close; with a queue they are not")
-    notes = [
-        "Expected time, with the 80 % band of a run. Schemes by their mean over all settings.",
-        "An arrow: some runs count as the cap, three times the soonest."
-        if (shown["capped"] > 0).any()
-        else "",
-        "* Trains on approximate gradients while a node works for two, which is not charged."
-        if any(name_of(scheme).endswith("*") for scheme in order)
-        else "",
-    ]
-    write_notes(figure, list(filter(None, notes)))
+    notes = ["Expected time, with the 80 % band of a run. Schemes by their mean over all settings."]
+    if (shown["capped"] > 0).any():
+        notes += ["An arrow: some runs count as the cap, three times the soonest."]
+    if any(name_of(scheme).endswith("*") for scheme in order):
+        notes += [
+            "* Trains on approximate gradients while a node works for two, which is not charged."
+        ]
+    write_notes(figure, notes)
     return figure
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -29,10 +28,7 @@ Settings = Mapping[str, object]
 
 JOB = "head-to-head"
 GPUS = 32_768
-JOBS = {
-    JOB: "dense 4T on B300",
-    "llama3-405b-16k": "Llama 3 405B on H100",
-}
+JOBS = {JOB: "dense 4T on B300", "llama3-405b-16k": "Llama 3 405B on H100"}
 """Scenarios of the maps, and their titles."""
 
 FACTS: tuple[Machines, ...] = get_args(Machines)
@@ -86,18 +82,13 @@ _EDITS: Mapping[str, Mapping[str, object]] = {
 class Cell:
     """A job in its circumstances."""
 
-    grid: str
+    grid: str  # One of `LISTS`, whose inputs have the values of the scenario, or of `MAPS`.
     job: str  # Its scenario.
     x: float
     y: float
     settings: Settings = field(hash=False)
     name: str = ""  # Name of `x` in a list.
     gpus: int | None = None  # Size of the job, if it is not that of the scenario.
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether it belongs to a list, whose inputs have the values of the scenario."""
-        return self.grid in LISTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +131,8 @@ def one_price(mtbf_s: float, stall_s: float) -> Settings:
 
 def _stated_restart(mtbf_s: float, restart_s: float) -> Settings:
     """A shared cluster replaces machines, and those of dropped groups, in the stated time."""
-    return {
-        "failures.mtbf_s": mtbf_s,
-        "times.restart_s": restart_s,
-        "recovery.shortage": "reschedule",
-    }
+    restart = {"times.restart_s": restart_s, "recovery.shortage": "reschedule"}
+    return {"failures.mtbf_s": mtbf_s, **restart}
 
 
 def _by_size(source: Machines, gpus: float, domain_share: float) -> Settings:
@@ -213,14 +201,13 @@ MAPS_OF = {
 
 def map_cells(job: str, name: str) -> list[Cell]:
     """Return the cells of a map of a job."""
-    known = MAPS[name]
-    found = []
-    for y, x in product(known.ys, known.xs):
-        gpus = int(x) if known.is_by_size else None
-        found.append(
-            Cell(name, job, x, y, {**_JOB_OF_MAPS[job], **known.settings(x, y)}, gpus=gpus)
-        )
-    return found
+    known, of_job = MAPS[name], _JOB_OF_MAPS[job]
+    sizes = {x: int(x) if known.is_by_size else None for x in known.xs}
+    return [
+        Cell(name, job, x, y, {**of_job, **known.settings(x, y)}, gpus=sizes[x])
+        for y in known.ys
+        for x in known.xs
+    ]
 
 
 def listed_cells(name: str) -> list[Cell]:
@@ -230,21 +217,15 @@ def listed_cells(name: str) -> list[Cell]:
 
 def _listed(
     *, plane: str, x: float, y: float, name: str, failures: str, machines: Machines = "standbys",
-    **row: Any,
+    stall_s: float | None = None, **settings: Any,
 ) -> Cell:  # fmt: skip
     mtbf_s = RATES_S[failures]
-    if "stall_s" in row:
-        settings = dict(one_price(mtbf_s, row["stall_s"]))
-    else:
-        settings = {"failures.mtbf_s": mtbf_s, **replacements(machines, mtbf_s)}
-    if "layers" in row:
-        settings["model.layers"] = row["layers"]
-    if plane == "interleaved":
-        settings["model.virtual_stages"] = x
+    known = replacements(machines, mtbf_s) if stall_s is None else one_price(mtbf_s, stall_s)
     if name in _EDITS:
         spec = load_preset("b300-32k", groups=64, **_EDITS[name])
         settings["platform.file"] = str(platform_in_cache(xml_text(spec).encode()))
-    return Cell(plane, JOB, x, y, {**_JOB_OF_ALL, **settings}, name)
+    found = {**_JOB_OF_ALL, "failures.mtbf_s": mtbf_s, **known, **settings}
+    return Cell(plane, JOB, x, y, found, name)
 
 
 def every_other(cells: list[Cell]) -> list[Cell]:

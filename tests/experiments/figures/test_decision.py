@@ -1,4 +1,4 @@
-"""The plane of a decision: each cell has its choice, and each region has its name inside."""
+"""The figures of a decision: the ends of each input's line, and the regions of a plane."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.decision import draw_choices
+import pytest
+from faultline.experiments.analysis.design import Design
+from faultline.experiments.analysis.input_scales import scales_of
+from faultline.experiments.analysis.sensitivity import Swing
+from faultline.experiments.figures.decision import draw_choices, draw_tornado
 from faultline.experiments.figures.style import pale, save_figure
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
@@ -27,3 +31,22 @@ def test_each_region_has_its_colour_and_its_name_inside(tmp_path: Path) -> None:
     places = {text.get_text(): text.get_position() for text in axis.texts}
     assert places["A"][0] < 1000 <= places["B"][0]
     assert save_figure(figure, tmp_path / "map.png").stat().st_size > 5_000
+
+
+def test_a_line_of_the_tornado_ends_at_the_leads_of_its_input() -> None:
+    """The second input has no effect: its ends are at one place, at the left and the right."""
+    stops = np.linspace(0.01, 0.99, 41)
+    scales = scales_of(Design(("a", "b"), np.stack([stops] * 2, axis=1), np.stack([stops] * 2, 1)))
+    leads_s = 3600.0 * np.array([10.0 - 20.0 * stops, np.full(41, 2.0)])
+    advised = np.zeros(41, dtype=int)
+    swings = [Swing(name, stops, leads, advised) for name, leads in zip("ab", leads_s, strict=True)]
+    figure = draw_tornado(swings, scales, "A")
+    (axis,) = figure.axes
+    low, high = (line.get_xdata() for line in axis.lines[:2])
+    assert low == pytest.approx([8.0, 2.0])
+    assert high == pytest.approx([-8.0, 2.0])
+    placed = {(text.get_text(), text.xy[1]): text.get_ha() for text in axis.texts}
+    assert placed == {
+        ("0.900", 0): "right", ("0.100", 0): "left", ("0.100", 1): "right", ("0.900", 1): "left",
+    }  # fmt: skip
+    plt.close(figure)

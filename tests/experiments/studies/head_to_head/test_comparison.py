@@ -129,7 +129,7 @@ def test_the_settings_have_a_panel_each_and_a_table_for_today() -> None:
         "calm: a failure", "today: a failure", "storm: a failure",
     ]  # fmt: skip
     plt.close(figure)
-    (shown,) = HeadToHead().headline({"lists": {"settings": table}}, ())
+    (shown,) = HeadToHead().headline({"settings": table}, ())
     assert isinstance(shown, Table)
     assert [column.title for column in shown.columns] == [
         "scheme",
