@@ -69,9 +69,10 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
             if answer.rows:
                 display.show(answer_parts(answer, (), price))
                 display.task(f"{of_several}{answer.worlds} worlds simulated")
-            elif answer.first:
-                display.first = first_text(answer)
-                display.show([Text(display.first)])
+            else:
+                if answer.first:
+                    display.first = first_text(answer)
+                    display.show([Text(display.first)])
                 display.task(f"{of_several}simulating the first worlds")
         assert answer is not None
         display.task(f"{of_several}comparing the inputs")

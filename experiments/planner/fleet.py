@@ -149,6 +149,8 @@ def fleet_answers(
         If a name is unknown, or no requested scheme can be built or finishes.
     """
     ends_s = effort.ends_s()
+    base = answer_base(fleet.splits[0].situation, effort, at_values=at_values)
+    yield base
     planned = answer_plan(
         fleet.planned,
         schemes,
@@ -156,7 +158,6 @@ def fleet_answers(
         replace(effort, worlds=FIRST_WORLDS),
         at_values=at_values,
     )
-    base = answer_base(fleet.splits[0].situation, effort, at_values=at_values)
     leading = [row.choice for row in planned.rows if row.judgement.capped < 1.0][:MOST_SCHEMES]
     if not leading:
         yield replace(base, left_out=planned.left_out, is_last=True)

@@ -173,7 +173,7 @@ def job_texts(answer: Answer) -> list[str]:
         f"{job.groups:,} groups of {job.gpus_of_group:,} GPUs; a step "
         f"{duration_text(situation.ideal_step_s)} without failures and redundancy, a restart "
         f"{duration_text(situation.restart_s)}, a checkpoint {duration_text(durations.save_s)}",
-        f"machines: {situation.machines}",
+        *([] if situation.fleet else [f"machines: {situation.machines}"]),
     ]
 
 
@@ -210,7 +210,8 @@ def given_text(answer: Answer) -> str:
     facts = [
         f"{dotted} = {written(value)}"
         for dotted in _GIVEN
-        if unmet_condition(path_of(dotted), scenario) is None
+        if not (answer.situation.fleet and dotted.startswith("recovery."))
+        and unmet_condition(path_of(dotted), scenario) is None
         and (value := value_in_force(scenario, path_of(dotted))) is not None
     ]
     return (

@@ -57,7 +57,7 @@ class Situation:
     @property
     def machines(self) -> str:
         """The source of replacement machines, and how many are under repair on average."""
-        return self.fleet or machines_text(self.scenario, failure_model(self.scenario))
+        return machines_text(self.scenario, failure_model(self.scenario))
 
     @property
     def mtbf_s(self) -> float:
@@ -279,11 +279,5 @@ def _rules_in_words(scenario: Scenario) -> list[str]:
         "Dropped groups return at a checkpoint after their repair "
         f"({time_text(rejoin.repair_s)} if the failure states none), or at a restart: whichever "
         "is sooner for a scheme (rejoin.when states one rule for all).": not is_stated,
-        "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "
-        "of the scenario.": scenario.checkpoint.policy == "dynamic",
-        "Closed forms do not cover groups that return before a restart: schemes that drop groups "
-        "have no prediction.": is_stated and rejoin.when == "at-checkpoint",
-        "Closed forms assume that groups fail independently; simulations use the scenario's "
-        "failures.": scenario.failures.model != "independent",
     }
     return [sentence for sentence, is_true in limits.items() if is_true]
