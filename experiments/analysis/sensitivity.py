@@ -48,9 +48,14 @@ class Swing:
         return float(np.ptp([*inside, *self.ends_s]))
 
     def turns(self) -> list[tuple[float, int, int]]:
-        """Return where the advice turns: quantile, place of the candidate below and above it."""
-        found = np.flatnonzero(self.advised[1:] != self.advised[:-1])
-        ends = (self.stops[found] + self.stops[found + 1]) / 2
+        """Return where the advice turns: quantile, place of the candidate below and above it.
+
+        Turns beyond the 80 % range, which readers see beside them, are left out.
+        """
+        middles = (self.stops[:-1] + self.stops[1:]) / 2
+        is_likely = (middles > BAND[0]) & (middles < BAND[1])
+        found = np.flatnonzero((self.advised[1:] != self.advised[:-1]) & is_likely)
+        ends = middles[found]
         below, above = self.advised[found], self.advised[found + 1]
         return list(zip(ends.tolist(), below.tolist(), above.tolist(), strict=True))
 

@@ -7,7 +7,7 @@ import pytest
 from faultline.experiments.analysis.design import Design, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import scales_of
-from faultline.experiments.analysis.sensitivity import swings
+from faultline.experiments.analysis.sensitivity import Swing, swings
 from scipy.stats import norm
 
 from tests.experiments.analysis.sobol import sobol_design
@@ -97,6 +97,14 @@ def test_an_input_turns_the_advice_where_both_are_expected_at_the_same_time(
     text = restart.turns_text(emulator.candidates, scale["restart"])
     assert text.startswith("below ")
     assert text.endswith(" first, above second")
+
+
+@pytest.mark.parametrize(("place", "turns"), [(1, 0), (12, 1), (38, 0)])
+def test_a_turn_beyond_the_range_that_is_shown_is_not_named(place: int, turns: int) -> None:
+    """The 80 % range has the positions from 4 to 36."""
+    stops = np.linspace(0.001, 0.999, 41)
+    swing = Swing("restart", stops, np.zeros(41), (np.arange(41) > place).astype(np.intp))
+    assert len(swing.turns()) == turns
 
 
 def test_costs_beyond_a_floor_are_predicted_by_their_own_logarithm() -> None:
