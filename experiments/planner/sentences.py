@@ -190,8 +190,8 @@ def _measure_most(answer: Answer, costs: SimulatedCosts, found: Sequence[Swing])
     scale, size = scales[shown.name], duration_text(shown.size_s)
     if turning is None:
         return (
-            "Nothing is worth measuring first: no value of a single input changes the advice. "
-            f"The lead moves most, by {size}, with the {scale.label} ({scale.range_text()})."
+            "Nothing is worth measuring first: no single input changes the advice within its "
+            f"range. The lead moves most, by {size}, with the {scale.label} ({scale.range_text()})."
         )
     return (
         f"Measure first: {scale.label} ({scale.range_text()}); it moves the lead by {size}: "
