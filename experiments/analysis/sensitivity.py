@@ -42,10 +42,17 @@ class Swing:
         return low, high
 
     @property
-    def size_s(self) -> float:
-        """How much the lead changes within the 80 % range, in seconds."""
+    def reach_s(self) -> tuple[float, float]:
+        """The least and the greatest lead within that range, in seconds."""
         inside = self.leads_s[(self.stops >= BAND[0]) & (self.stops <= BAND[1])]
-        return float(np.ptp([*inside, *self.ends_s]))
+        found = [*inside.tolist(), *self.ends_s]
+        return min(found), max(found)
+
+    @property
+    def size_s(self) -> float:
+        """How much the lead changes within that range, in seconds."""
+        low, high = self.reach_s
+        return high - low
 
     def turns(self) -> list[tuple[float, int, int]]:
         """Return where the advice turns: quantile, place of the candidate below and above it.

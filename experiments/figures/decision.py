@@ -43,7 +43,7 @@ _ENDS = {
 
 
 def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], first: str) -> Figure:
-    """Draw the advised candidate's lead over its closest rival at both ends of each input.
+    """Draw the reach of the advised candidate's lead over its closest rival, by input.
 
     Parameters
     ----------
@@ -55,21 +55,22 @@ def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], firs
         The advised candidate.
     """
     shown = swings[:_MOST_BARS]
-    leads = np.array([one.ends_s for one in shown])
-    unit = time_unit(np.abs(leads).ravel())
+    unit = time_unit(np.abs([one.reach_s for one in shown]).ravel())
+    ends = np.array([one.ends_s for one in shown]) / unit.seconds
+    low, high = np.array([one.reach_s for one in shown]).T / unit.seconds
     with figure_style():
         figure, axis = plt.subplots(figsize=(8.0, 1.5 + 0.42 * len(shown)))
-        rows, ends = range(len(shown)), leads / unit.seconds
-        axis.hlines(rows, ends.min(axis=1), ends.max(axis=1), color="#b0b0b0", linewidth=4)
+        rows = range(len(shown))
+        axis.hlines(rows, low, high, color="#b0b0b0", linewidth=4)
         for (label, colour), at in zip(_ENDS.items(), ends.T, strict=True):
             axis.plot(at, rows, "o", color=colour, label=label, markersize=8)
         for row, swing in enumerate(shown):
-            # The lesser end is written left of the line, the greater one right, however close.
+            # Texts are apart, however close the ends are.
             lesser, greater = ends[row].argsort()
-            for end, side, aligned in ((lesser, -8, "right"), (greater, 8, "left")):
+            for end, side, aligned in ((lesser, -3, "right"), (greater, 3, "left")):
                 axis.annotate(
                     scales[swing.name].text(BAND[end]), (ends[row, end], row), fontsize=8,
-                    xytext=(side, 0), textcoords="offset points", va="center", ha=aligned,
+                    xytext=(side, 5), textcoords="offset points", ha=aligned,
                 )  # fmt: skip
         name_rows(axis, rows, [scales[one.name].label for one in shown])
         axis.margins(x=0.12)
@@ -77,10 +78,8 @@ def draw_tornado(swings: Sequence[Swing], scales: Mapping[str, InputScale], firs
         axis.set_xlabel(f"lead over the closest rival ({unit.name})")
         legend_below(figure, axis)
         write_title(figure, f"{scales[shown[0].name].label} moves the lead of {first} most")
-        write_notes(
-            figure,
-            ["Other inputs over their priors. Left of 0, another candidate is expected sooner."],
-        )
+        line = "Line: the lead over the input's 80 % range, others over their priors."
+        write_notes(figure, [line, "Left of 0, another candidate is expected sooner."])
     return figure
 
 

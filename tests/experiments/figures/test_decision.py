@@ -33,20 +33,25 @@ def test_each_region_has_its_colour_and_its_name_inside(tmp_path: Path) -> None:
     assert save_figure(figure, tmp_path / "map.png").stat().st_size > 5_000
 
 
-def test_a_line_of_the_tornado_ends_at_the_leads_of_its_input() -> None:
-    """The second input has no effect: its ends are at one place, at the left and the right."""
+def test_a_line_of_the_tornado_is_the_reach_of_the_lead_and_has_the_ends_of_its_input() -> None:
+    """The second input has no effect; the third moves the lead between equal ends."""
     stops = np.linspace(0.01, 0.99, 41)
-    scales = scales_of(Design(("a", "b"), np.stack([stops] * 2, axis=1), np.stack([stops] * 2, 1)))
-    leads_s = 3600.0 * np.array([10.0 - 20.0 * stops, np.full(41, 2.0)])
+    scales = scales_of(Design(("a", "b", "c"), *np.stack([[stops] * 3] * 2).transpose(0, 2, 1)))
+    leads_s = 3600.0 * np.array([10.0 - 20.0 * stops, np.full(41, 2.0), 50.0 * (stops - 0.5) ** 2])
     advised = np.zeros(41, dtype=int)
-    swings = [Swing(name, stops, leads, advised) for name, leads in zip("ab", leads_s, strict=True)]
+    swings = [
+        Swing(name, stops, leads, advised) for name, leads in zip("abc", leads_s, strict=True)
+    ]
     figure = draw_tornado(swings, scales, "A")
     (axis,) = figure.axes
     low, high = (line.get_xdata() for line in axis.lines[:2])
-    assert low == pytest.approx([8.0, 2.0])
-    assert high == pytest.approx([-8.0, 2.0])
+    assert low == pytest.approx([8.0, 2.0, 8.0], abs=0.01)
+    assert high == pytest.approx([-8.0, 2.0, 8.0], abs=0.01)
+    lines = [line[:, 0].tolist() for line in axis.collections[0].get_segments()]
+    assert lines == [
+        pytest.approx(ends, abs=0.01) for ends in ([-8.0, 8.0], [2.0, 2.0], [0.0, 8.0])
+    ]
     placed = {(text.get_text(), text.xy[1]): text.get_ha() for text in axis.texts}
-    assert placed == {
-        ("0.900", 0): "right", ("0.100", 0): "left", ("0.100", 1): "right", ("0.900", 1): "left",
-    }  # fmt: skip
+    assert (placed["0.900", 0], placed["0.100", 0]) == ("right", "left")
+    assert (placed["0.100", 1], placed["0.900", 1]) == ("right", "left")
     plt.close(figure)
