@@ -12,7 +12,7 @@ from faultline.experiments.analysis.intervals import paired_differences
 from faultline.experiments.analysis.quantities import counted, heading, quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
 from faultline.experiments.figures.curves import RATIO
-from faultline.experiments.figures.palette import look_of, place_of
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     figure_style,
     in_order,
@@ -93,8 +93,7 @@ def legend_of_cells(figure: Figure, cells: pd.DataFrame, name: Callable[[str], s
     """Add a legend of all colours in some cells; `name` gives the labels of schemes."""
     drawn = {one for tied in cells["schemes"] if len(tied) <= MOST_STRIPES for one in tied}
     entries = [
-        Patch(facecolor=colours_of([scheme])[0], label=name(scheme))
-        for scheme in sorted(drawn, key=place_of)
+        Patch(facecolor=colours_of([scheme])[0], label=name(scheme)) for scheme in sorted(drawn)
     ]
     if (cells["schemes"].map(len) > MOST_STRIPES).any():
         entries.append(Patch(facecolor=_NEUTRAL, label=f"more than {MOST_STRIPES} tie"))
@@ -150,7 +149,6 @@ def _soonest(runs: pd.DataFrame) -> pd.DataFrame:
         leads = paired_differences(pairs, scheme).set_index(scheme)
         later = leads.index[(leads["low"] > 0) | np.isinf(leads["difference"])]
         tied = means[~means.set_index(scheme).index.isin(later)]
-    tied = tied.sort_values(_SCHEME, key=lambda names: names.map(place_of))
     schemes = tied.groupby(cell)[_SCHEME].agg(tuple)
     return best.set_index(cell).assign(schemes=schemes, cost=best[RATIO].to_numpy()).reset_index()
 
@@ -162,6 +160,6 @@ def _title(cells: pd.DataFrame, verb: str) -> str:
     alone = cells.loc[is_alone, "schemes"].str[0].value_counts()
     if alone.empty:
         return f"Schemes tie in {count}"
-    tied = len(cells) - alone.sum()
-    ties = f"; schemes tie in {tied}" if tied else ""
-    return f"{look_of(alone.index[0]).label} {verb} soonest in {alone.iloc[0]} of {count}{ties}"
+    share = "all" if alone.iloc[0] == len(cells) else f"{alone.iloc[0]} of"
+    ties = f"; schemes tie in {len(cells) - alone.sum()}" if alone.sum() < len(cells) else ""
+    return f"{look_of(alone.index[0]).label} {verb} soonest in {share} {count}{ties}"

@@ -84,12 +84,6 @@ def looks_of_schemes(schemes: Iterable[str]) -> dict[str, LineLook]:
     return {scheme: look_of(scheme) for scheme in schemes}
 
 
-def place_of(scheme: str) -> tuple[int, str]:
-    """Return the sort key of a scheme: shipped schemes in their order here, then all others."""
-    shipped = list(_SHIPPED)
-    return (shipped.index(scheme) if scheme in shipped else len(shipped), scheme)
-
-
 def title_of(scheme: str, star: bool = False) -> str:
     """Return a scheme's published name; with `star`, approximate ones have an asterisk."""
     cls = all_strategies().get(scheme)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.figures.maps import draw_cells, legend_of_cells
-from faultline.experiments.figures.palette import look_of, place_of, title_of
+from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import (
     legend_below,
     mark,
@@ -41,7 +41,7 @@ def name_of(scheme: str) -> str:
 def soonest_schemes(cells: pd.DataFrame) -> list[list[str]]:
     """Return the schemes that each cell of a map shows: the best one and those that tie with it."""
     pairs = zip(cells["best"], cells["ties"].fillna(""), strict=True)
-    return [sorted({best, *ties.split()}, key=place_of) for best, ties in pairs]
+    return [sorted({best, *ties.split()}) for best, ties in pairs]
 
 
 def map_figures(cells: pd.DataFrame) -> dict[str, Callable[[], Figure]]:
