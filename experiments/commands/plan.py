@@ -15,7 +15,7 @@ from faultline.experiments.commands.output import check_output, print_json, writ
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.planner.answer import DECIDING_WORLDS, Answer
-from faultline.experiments.planner.answer_data import answer_data, answer_page_of
+from faultline.experiments.planner.answer_data import answer_data
 from faultline.experiments.planner.comparison import comparison_texts, print_comparison, summary_of
 from faultline.experiments.planner.fleet import fleet_answers, read_fleet
 from faultline.experiments.planner.planning import QUICK_WORLDS, WORLDS, Effort, answers
@@ -190,6 +190,9 @@ def _write_page(
             f"-o {arguments.output}: {answer.worlds} worlds are too few for its figures; use at "
             f"least {DECIDING_WORLDS}, and a longer --within if it is stated"
         )
-    page = answer_page_of(answer, swings, shlex.join(("faultline", *sys.argv[1:])), price)
+    # Importing what draws its figures takes a second.
+    from faultline.experiments.planner.page import answer_page
+
+    page = answer_page(answer, swings, shlex.join(("faultline", *sys.argv[1:])), price)
     write_output("-o", arguments.output, page)
     print_text(str(arguments.output), as_message=arguments.json)

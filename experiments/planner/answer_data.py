@@ -1,32 +1,18 @@
-"""An answer as JSON data, and as a page."""
+"""An answer as JSON data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from faultline.experiments.analysis.decision import BAND, value_of_information
-from faultline.experiments.analysis.quantities import number_text
+from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.sensitivity import Swing
-from faultline.experiments.config.distribution import own_version
-from faultline.experiments.config.keys import path_of
-from faultline.experiments.config.priors import UncertainKey
-from faultline.experiments.config.reference import unmet_condition, value_in_force
-from faultline.experiments.config.reference_page import DECISIVE
-from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.toml_text import written
 from faultline.experiments.planner.answer import Answer, Row
 from faultline.experiments.planner.choice_texts import choice_data, gpu_memory
-from faultline.experiments.planner.printing import answer_table, given_text, job_texts
 from faultline.experiments.planner.sentences import (
     answer_sentences,
-    endings_texts,
-    left_out_texts,
-    remarks,
 )
-from faultline.experiments.report.tables import Table, table_of, text
 
 
 def answer_data(
@@ -83,69 +69,3 @@ def _row(answer: Answer, row: Row, price_per_gpu_hour: float | None) -> dict[str
         "worlds": row.worlds,
         "endings": dict(row.endings),
     }
-
-
-def answer_page_of(
-    answer: Answer,
-    found: Sequence[Swing],
-    command: str,
-    price_per_gpu_hour: float | None = None,
-) -> str:
-    """Return the page of an answer: its table and sentences first, then what decides."""
-    from faultline.experiments.report.answer_page import AnswerFacts, answer_page
-
-    assert answer.costs is not None
-    title, *job = job_texts(answer)
-    situation = answer.situation
-    left_out = [f"Left out: {text}" for text in left_out_texts(answer)]
-    facts = AnswerFacts(
-        title=title,
-        job=tuple(job),
-        sentences=tuple(answer_sentences(answer, found)),
-        ranking=answer_table(answer, price_per_gpu_hour),
-        remarks=(*remarks(answer), *endings_texts(answer)),
-        keys=keys_table(answer),
-        assumptions=(
-            given_text(answer),
-            *situation.assumptions,
-            *left_out,
-        ),
-        command=command,
-        version=own_version(),
-        schemes={
-            name: choice.scheme
-            for name, choice in zip(answer.costs.candidates, answer.choices, strict=True)
-        },
-    )
-    return answer_page(answer.costs, facts, found)
-
-
-_OF_CANDIDATES = ("protection.name", "rejoin.when")
-
-
-def keys_table(answer: Answer) -> Table:
-    """Return the keys that decide a plan, with the values that the worlds used."""
-    scenario = answer.situation.scenario
-    uncertain = {key.dotted: key for key in answer.keys}
-    rows = [
-        {"question": question, "key": dotted, "value": _value_used(scenario, dotted, uncertain)}
-        for question, (keys, _) in DECISIVE.items()
-        for dotted in keys
-        if unmet_condition(path_of(dotted), scenario) is None
-    ]
-    columns = text("question", "question", "prose"), text("key", "key"), text("value", "value")
-    caption = "The keys that decide: their values, or the 80 % ranges of those that are uncertain"
-    return table_of("keys-table", caption, columns, rows)
-
-
-def _value_used(scenario: Scenario, dotted: str, uncertain: Mapping[str, UncertainKey]) -> str:
-    """Return a key's value in the worlds."""
-    if dotted in _OF_CANDIDATES:
-        return "each candidate has its own"
-    value = value_in_force(scenario, path_of(dotted))
-    own = "not stated" if value is None else written(value)
-    if dotted not in uncertain:
-        return own
-    key = uncertain[dotted]
-    low, high = (number_text(one, 3) for one in key.prior.quantile(np.array(BAND)).tolist())
-    return f"{low} to {high} times {own}" if key.times else f"{low} to {high}"

@@ -16,7 +16,7 @@ from faultline.experiments.config.uncertain import Prior
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner import race
 from faultline.experiments.planner.answer import CAP, DECIDING_WORLDS, Answer
-from faultline.experiments.planner.answer_data import keys_table
+from faultline.experiments.planner.page import keys_table
 from faultline.experiments.planner.planning import Effort, answer_plan, answers
 from faultline.experiments.planner.printing import answer_table, print_answer
 from faultline.experiments.planner.race import FIRST_WORLDS

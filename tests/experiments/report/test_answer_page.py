@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.sensitivity import Swing, swings
-from faultline.experiments.report.answer_page import AnswerFacts, answer_page
-from faultline.experiments.report.tables import table_of, text
+from faultline.experiments.planner.answer import Answer, Row
+from faultline.experiments.planner.page import answer_page
+from faultline.experiments.planner.sentences import answer_sentences
+from faultline.experiments.planner.situation import choices_of
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
 
 from tests.experiments.analysis.sobol import sobol_design
+from tests.experiments.planner.small_jobs import small
 from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
 
-SCHEMES = {"checkpoint, every 12 min": "checkpoint", "ReCycle": "recycle", "SPARe r=3": "spare"}
-FACTS = AnswerFacts(
-    "A <cluster> & its job",
-    ("4,096 GPUs in 512 groups",),
-    ("Take ReCycle: 53 days.", "If that is wrong, it loses 3 h."),
-    table_of("ranking-table", "Schemes", [text("scheme", "scheme")], [{"scheme": "ReCycle"}]),
-    ("Standbys are available.", "A </script> in a sentence ends nothing."),
-    "faultline plan job.toml -o answer.html",
-    "1.0.0",
-    schemes=SCHEMES,
-)
+SCHEMES = {"checkpoint, every 12 min": "checkpoint", "replication": "replication", "SPARe": "spare"}
+COMMAND = "faultline plan job.toml -o answer.html"
 
 
 @pytest.fixture(scope="module")
@@ -56,21 +53,39 @@ def costs() -> SimulatedCosts:
 
 @pytest.fixture(scope="module")
 def found(costs: SimulatedCosts) -> list[Swing]:
-    return swings(Emulator(costs), "ReCycle")
+    return swings(Emulator(costs), "replication")
 
 
 @pytest.fixture(scope="module")
-def answer(
-    costs: SimulatedCosts, found: list[Swing], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def planned(costs: SimulatedCosts) -> Answer:
+    """Return an answer with these costs; names and sentences have characters of HTML."""
+    job = small("job.steps=1_000_000")
+    named = job.scenario.model_copy(update={"name": "A <cluster> & its job"})
+    assumptions = ("A </script> in a sentence ends nothing.",)
+    choices = {name: choices_of(job, scheme, "storage")[0] for name, scheme in SCHEMES.items()}
+    return Answer(
+        replace(job, scenario=named, assumptions=assumptions),
+        (),
+        128,
+        rows=tuple(Row(choices[one.candidate], one, 128, Counter(), 0.0) for one in judge(costs)),
+        choices=tuple(choices.values()),
+        costs=costs,
+        is_last=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def answer(planned: Answer, found: list[Swing], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("answer") / "answer.html"
-    path.write_text(answer_page(costs, FACTS, found), encoding="utf-8")
+    path.write_text(answer_page(planned, found, COMMAND), encoding="utf-8")
     return path
 
 
-def test_the_answer_and_the_table_of_the_terminal_come_first(open_page: Open, answer: Path) -> None:
+def test_the_answer_and_the_table_of_the_terminal_come_first(
+    open_page: Open, answer: Path, planned: Answer, found: list[Swing]
+) -> None:
     page = open_page(answer).page
-    assert tuple(page.locator(".answer p").all_inner_texts()) == FACTS.sentences
+    assert page.locator(".answer p").all_inner_texts() == answer_sentences(planned, found)
     assert page.locator("table").first.get_attribute("id") == "ranking-table"
 
 
@@ -84,10 +99,10 @@ def test_inputs_are_listed_with_their_values_in_units_that_people_read(
 
 
 def test_the_page_is_small_and_reproducible(
-    costs: SimulatedCosts, answer: Path, found: list[Swing]
+    planned: Answer, answer: Path, found: list[Swing]
 ) -> None:
     assert answer.stat().st_size < 1_000_000
-    assert answer_page(costs, FACTS, found) == answer.read_text(encoding="utf-8")
+    assert answer_page(planned, found, COMMAND) == answer.read_text(encoding="utf-8")
 
 
 def test_a_slider_gives_what_the_emulator_gives(
@@ -145,7 +160,7 @@ def test_a_slider_turns_the_advice_where_the_text_does(
         assert int(times.argmin()) == (below if stop < turn else above)
 
 
-def test_without_swings_there_are_neither_sliders_nor_figures(costs: SimulatedCosts) -> None:
-    page = answer_page(costs, FACTS, [])
+def test_without_swings_there_are_neither_sliders_nor_figures(planned: Answer) -> None:
+    page = answer_page(planned, [], COMMAND)
     assert 'type="range"' not in page
     assert "data:image/png" not in page

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
-from faultline.experiments.analysis.decision import value_of_information
+from faultline.experiments.analysis.decision import BAND, value_of_information
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.input_scales import InputScale, scales_of
-from faultline.experiments.analysis.quantities import MISSING, duration_text
+from faultline.experiments.analysis.quantities import MISSING, duration_text, number_text
 from faultline.experiments.analysis.sensitivity import SAMPLES, STOPS, Swing
+from faultline.experiments.config.distribution import own_version
+from faultline.experiments.config.keys import path_of
+from faultline.experiments.config.priors import UncertainKey
+from faultline.experiments.config.reference import unmet_condition, value_in_force
+from faultline.experiments.config.reference_page import DECISIVE
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.toml_text import written
 from faultline.experiments.figures.decision import draw_plane, draw_tornado
-from faultline.experiments.figures.palette import look_of
+from faultline.experiments.figures.palette import OKABE_ITO, look_of
+from faultline.experiments.planner.answer import Answer
+from faultline.experiments.planner.printing import answer_table, given_text, job_texts
+from faultline.experiments.planner.sentences import (
+    answer_sentences,
+    endings_texts,
+    left_out_texts,
+    remarks,
+)
 from faultline.experiments.report.page import PagePicture, embed, rendered
-from faultline.experiments.report.tables import Mapped, Table, TableColumn, table_of
+from faultline.experiments.report.tables import Mapped, Table, TableColumn, table_of, text
 from markupsafe import Markup
 from scipy.special import ndtri
 
@@ -25,36 +40,30 @@ _LEAST_SWING = 1e-3
 """Inputs that move the lead by less than this share of the largest swing are not drawn."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFacts:
-    """What the page shows besides the costs."""
-
-    title: str
-    job: tuple[str, ...]  # Lines about the job.
-    sentences: tuple[str, ...]  # The answer, as the terminal prints it.
-    ranking: Table  # The same table as on the terminal.
-    assumptions: tuple[str, ...]  # A sentence each.
-    command: str  # It made the page.
-    version: str  # Of Faultline.
-    schemes: Mapping[str, str]  # The scheme of each candidate, which gives its colour.
-    remarks: tuple[str, ...] = ()  # Sentences below the table.
-    keys: Table | None = None  # The keys that decide, with the values used.
-
-
-def answer_page(costs: SimulatedCosts, facts: AnswerFacts, swings: Sequence[Swing]) -> str:
-    """Return the page as HTML, complete in itself.
+def answer_page(
+    answer: Answer,
+    swings: Sequence[Swing],
+    command: str,
+    price_per_gpu_hour: float | None = None,
+) -> str:
+    """Return the page as HTML, complete in itself: the table and the sentences first.
 
     Without swings (no two candidates, or no input) it has neither sliders nor figures.
 
     Parameters
     ----------
-    costs : SimulatedCosts
-        Times to train of the candidates that were simulated in all worlds.
-    facts : AnswerFacts
-        What else the page shows.
+    answer : Answer
+        The answer, with at least one row.
     swings : sequence of Swing
         The effect of each input, the largest first.
+    command : str
+        What made the page.
+    price_per_gpu_hour : float, optional
+        Price in any currency.
     """
+    assert answer.costs is not None
+    costs = answer.costs
+    title, *job = job_texts(answer)
     scales = scales_of(costs.design)
     emulator = Emulator(costs) if swings else None
     sliders = [
@@ -72,11 +81,23 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts, swings: Sequence[Swin
         "answer.html",
         ("style.css", "answer.css"),
         ("script.js", "answer.js"),
-        facts=facts,
+        title=title,
+        job=job,
+        sentences=answer_sentences(answer, swings),
+        ranking=answer_table(answer, price_per_gpu_hour),
+        remarks=[*remarks(answer), *endings_texts(answer)],
+        keys=keys_table(answer),
+        assumptions=[
+            given_text(answer),
+            *answer.situation.assumptions,
+            *(f"Left out: {text}" for text in left_out_texts(answer)),
+        ],
+        command=command,
+        version=own_version(),
         sliders=sliders,
         stops=STOPS,
         accuracy=_accuracy(emulator) if emulator else "",
-        pictures=_pictures(emulator, swings, scales, costs, facts) if emulator else [],
+        pictures=_pictures(emulator, swings, scales, answer) if emulator else [],
         inputs=_inputs_table(costs, swings, scales) if swings else None,
         # A closing tag within the data would end the element.
         emulator=Markup(json.dumps(data).replace("<", r"\u003c")),
@@ -109,12 +130,10 @@ def _pictures(
     emulator: Emulator,
     swings: Sequence[Swing],
     scales: Mapping[str, InputScale],
-    costs: SimulatedCosts,
-    facts: AnswerFacts,
+    answer: Answer,
 ) -> list[PagePicture]:
     """Draw the tornado of inputs with an effect, and the plane of those of the largest swings."""
-    first = costs.candidates[int(costs.costs.mean(axis=(1, 2)).argmin())]
-    pictures = []
+    first, pictures = answer.advised, []
     moving = [one for one in swings if one.size_s > _LEAST_SWING * swings[0].size_s]
     if moving:
         tornado = draw_tornado(moving, scales, first)
@@ -124,7 +143,10 @@ def _pictures(
         one.name for one in swings if 0.0 < scales[one.name].values[0] < scales[one.name].values[-1]
     ][:2]
     if len(axes) == 2:
-        colours = {name: look_of(scheme).colour for name, scheme in facts.schemes.items()}
+        of_schemes = [look_of(choice.scheme).colour for choice in answer.choices]
+        # Standbys have no colours of their own.
+        known = cycle(OKABE_ITO) if answer.situation.fleet else of_schemes
+        colours = dict(zip(emulator.candidates, known, strict=False))
         plane = draw_plane(emulator, scales, axes, colours)
         pictures.append(embed("The candidate that is expected to train soonest", plane))
     return pictures
@@ -140,3 +162,34 @@ def _accuracy(emulator: Emulator) -> str:
         f"predicted: median {median:.1%} of the time, 95 % of errors below {most:.1%}. A slider "
         "ends where the simulated values end."
     )
+
+
+_OF_CANDIDATES = ("protection.name", "rejoin.when")
+
+
+def keys_table(answer: Answer) -> Table:
+    """Return the keys that decide a plan, with the values that the worlds used."""
+    scenario = answer.situation.scenario
+    uncertain = {key.dotted: key for key in answer.keys}
+    rows = [
+        {"question": question, "key": dotted, "value": _value_used(scenario, dotted, uncertain)}
+        for question, (keys, _) in DECISIVE.items()
+        for dotted in keys
+        if unmet_condition(path_of(dotted), scenario) is None
+    ]
+    columns = text("question", "question", "prose"), text("key", "key"), text("value", "value")
+    caption = "The keys that decide: their values, or the 80 % ranges of those that are uncertain"
+    return table_of("keys-table", caption, columns, rows)
+
+
+def _value_used(scenario: Scenario, dotted: str, uncertain: Mapping[str, UncertainKey]) -> str:
+    """Return a key's value in the worlds."""
+    if dotted in _OF_CANDIDATES:
+        return "each candidate has its own"
+    value = value_in_force(scenario, path_of(dotted))
+    own = "not stated" if value is None else written(value)
+    if dotted not in uncertain:
+        return own
+    key = uncertain[dotted]
+    low, high = (number_text(one, 3) for one in key.prior.quantile(np.array(BAND)).tolist())
+    return f"{low} to {high} times {own}" if key.times else f"{low} to {high}"
