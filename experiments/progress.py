@@ -11,7 +11,6 @@ from rich.console import Console, RenderableType
 from rich.constrain import Constrain
 from rich.progress import Progress, ProgressColumn, Task
 
-LINE_EVERY_S = 30.0
 _ECHO = "^C"
 """A terminal's echo of an interrupt. A full line would move it, and the bar, to the next line."""
 
@@ -25,23 +24,22 @@ class WorkProgress(Progress):
         What the bar shows. A line shows description, count, time, and the task's own texts.
     console : Console
         Where it goes. A quiet console gets neither bars nor lines.
-    line_every_s : float
-        Seconds between two lines.
     **options
         What rich's ``Progress`` takes.
     """
+
+    line_every_s = 30.0
+    """Seconds between two lines."""
 
     def __init__(
         self,
         *columns: ProgressColumn | str,
         console: Console,
-        line_every_s: float = LINE_EVERY_S,
         **options: Any,
     ) -> None:
         self._shown_on = console  # Rich draws once before it knows its console.
         disabled = console.quiet or not console.is_terminal
         super().__init__(*columns, console=console, disable=disabled, **options)
-        self._line_every_s = line_every_s
         self._stopped = Event()
         self._clock: Thread | None = None
 
@@ -77,7 +75,7 @@ class WorkProgress(Progress):
 
     def _print_lines(self) -> None:
         # A clock of its own: work that reports nothing for minutes is the work to report on.
-        while not self._stopped.wait(self._line_every_s):
+        while not self._stopped.wait(self.line_every_s):
             for line in self.lines():
                 self.console.print(line, soft_wrap=True)
 

@@ -13,6 +13,7 @@ from faultline.experiments.planner.choice_texts import choice_data, gpu_memory
 from faultline.experiments.planner.sentences import (
     answer_sentences,
 )
+from faultline.experiments.planner.situation import DAY_S
 
 
 def answer_data(
@@ -54,13 +55,13 @@ def answer_data(
 
 def _row(answer: Answer, row: Row, price_per_gpu_hour: float | None) -> dict[str, Any]:
     situation, judgement = answer.situation, row.judgement
-    ratio = judgement.bands.mean / situation.ideal_s
-    hours, price, memory = situation.gpu_hours(ratio), price_per_gpu_hour, gpu_memory(row.choice)
+    mean_s, price, memory = judgement.bands.mean, price_per_gpu_hour, gpu_memory(row.choice)
+    hours = situation.gpu_hours(mean_s)
     return {
         **choice_data(row.choice),
         **asdict(judgement),
-        "days": situation.days(ratio),
-        "time_to_train_ratio": ratio,
+        "days": mean_s / DAY_S,
+        "time_to_train_ratio": mean_s / situation.ideal_s,
         "predicted_ratio": row.choice.predicted_ratio,
         "gpu_hours": hours,
         "cost": None if price is None else hours * price,

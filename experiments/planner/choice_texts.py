@@ -39,9 +39,9 @@ def set_up_parts(row: Row) -> list[str]:
 
 
 def usual_parts(rows: Sequence[Row]) -> list[str]:
-    """Return the parts of the set-up that most of the rows share."""
-    counts = Counter(part for row in rows for part in set_up_parts(row))
-    return [part for part, count in counts.items() if 2 * count > len(rows) > 1]
+    """Return the protection and the interval that most of the rows share; every row has both."""
+    parts = (part for row in rows for part in (row.choice.protection, interval_text(row.choice)))
+    return [part for part, count in Counter(parts).items() if 2 * count > len(rows) > 1]
 
 
 def short_text(parts: Sequence[str]) -> str:

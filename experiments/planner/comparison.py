@@ -39,7 +39,7 @@ def summary_of(answer: Answer, price_per_gpu_hour: float | None) -> Summary:
         return Summary(scenario.name, situation.gpus, tokens)
     first, price = answer.rows[0], price_per_gpu_hour
     bands = first.judgement.bands
-    hours = situation.gpu_hours(bands.mean / situation.ideal_s)
+    hours = situation.gpu_hours(bands.mean)
     return Summary(
         scenario.name,
         situation.gpus,

@@ -93,7 +93,7 @@ def answer_parts(
 def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Table:
     """Return the one table: a row per scheme, the advised one first."""
     situation = answer.situation
-    hours = situation.gpu_hours(1.0)
+    hours = situation.gpu_hours(situation.ideal_s)
     unit, scale = ("M ", 1e-6) if hours >= _MANY_GPU_HOURS else ("", 1.0)
     usual = usual_parts(answer.rows)
     rows = [
@@ -102,8 +102,8 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
     ]
 
     def cost(row: Row) -> str:
-        ratio = row.judgement.bands.mean / situation.ideal_s
-        return number_text(scale * situation.gpu_hours(ratio) * (price_per_gpu_hour or 0.0), 3)
+        hours = situation.gpu_hours(row.judgement.bands.mean)
+        return number_text(scale * hours * (price_per_gpu_hour or 0.0), 3)
 
     def loss(row: Row) -> str:
         seconds = row.judgement.loss_if_wrong
@@ -111,9 +111,7 @@ def answer_table(answer: Answer, price_per_gpu_hour: float | None = None) -> Tab
 
     def span(row: Row) -> str:
         at_least = "≥ " if row.judgement.capped else ""
-        return at_least + number_text(
-            situation.span(row.judgement.bands.mean / situation.ideal_s), 3
-        )
+        return at_least + situation.span(row.judgement.bands.mean)
 
     columns = [
         TableColumn(

@@ -44,20 +44,10 @@ def answer_sentences(answer: Answer, found: Sequence[Swing] = ()) -> list[str]:
     return [*filter(None, texts), _progress(answer)]
 
 
-def _span(answer: Answer, seconds: float) -> str:
-    """Return a time of the whole job in its unit, without it."""
-    return number_text(answer.situation.span(seconds / answer.situation.ideal_s), 3)
-
-
-def span_text(answer: Answer, seconds: float) -> str:
-    """Return a time of the whole job, with its unit."""
-    return f"{_span(answer, seconds)} {answer.situation.unit}"
-
-
 def band_text(answer: Answer, row: Row) -> str:
     """Return the 80 % band of a row, without its unit."""
-    bands = row.judgement.bands
-    return f"{_span(answer, bands.low)} to {_span(answer, bands.high)}"
+    bands, span = row.judgement.bands, answer.situation.span
+    return f"{span(bands.low)} to {span(bands.high)}"
 
 
 def _likely(row: Row) -> str:
@@ -74,14 +64,17 @@ def _likely(row: Row) -> str:
 
 def _cap_text(answer: Answer) -> str:
     assert answer.costs is not None
-    return f"{span_text(answer, answer.costs.cap_s)}, {CAP:g} times the soonest"
+    situation = answer.situation
+    return f"{situation.span(answer.costs.cap_s)} {situation.unit}, {CAP:g} times the soonest"
 
 
 def _take(answer: Answer) -> str:
     first, *others = answer.rows
     judgement = first.judgement
+    job = answer.situation
     days = (
-        f"{span_text(answer, judgement.bands.mean)} expected (80 % band {band_text(answer, first)})"
+        f"{job.span(judgement.bands.mean)} {job.unit} expected (80 % band "
+        f"{band_text(answer, first)})"
     )
     so_far = "" if answer.is_last else "So far: "
     if answer.ties:
@@ -205,11 +198,11 @@ def first_text(answer: Answer) -> str:
     for one in answer.first:
         choice = one.choices[0]
         if choice.predicted_ratio is not None:
-            known.setdefault(look_of(choice.scheme).label, situation.span(choice.predicted_ratio))
+            known.setdefault(look_of(choice.scheme).label, choice.predicted_ratio)
     if not known:
         return "No closed form holds for this job: its schemes are simulated."
     order = sorted(known.items(), key=lambda pair: pair[1])
-    texts = [f"{name} {number_text(span, 3)}" for name, span in order]
+    texts = [f"{name} {situation.span(ratio * situation.ideal_s)}" for name, ratio in order]
     return (
         f"First answer, by closed forms at the stated values, in {situation.unit}: "
         f"{', '.join(texts)}."

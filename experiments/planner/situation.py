@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from faultline.experiments.analysis.quantities import time_text
+from faultline.experiments.analysis.quantities import number_text, time_text
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
@@ -87,22 +87,18 @@ class Situation:
         """Time of the whole job at that pace, in seconds."""
         return self.scenario.job.steps * self.ideal_step_s
 
-    def days(self, ratio: float) -> float:
-        """Return the time of the whole job at a time-to-train ratio, in days."""
-        return ratio * self.ideal_s / DAY_S
-
     @property
     def unit(self) -> str:
         """The unit for times of the whole job: days, or hours for a short job."""
-        return "hours" if self.days(1.0) < _FEW_DAYS else "days"
+        return "hours" if self.ideal_s < _FEW_DAYS * DAY_S else "days"
 
-    def span(self, ratio: float) -> float:
-        """Return the time of the whole job at a time-to-train ratio, in its unit."""
-        return self.days(ratio) * (24.0 if self.unit == "hours" else 1.0)
+    def span(self, seconds: float) -> str:
+        """Return a time of the whole job in its unit, without it."""
+        return number_text(seconds / (3600.0 if self.unit == "hours" else DAY_S), 3)
 
-    def gpu_hours(self, ratio: float) -> float:
-        """Return the GPU-hours of the whole job at a ratio, for all GPUs that are paid for."""
-        return self.days(ratio) * 24.0 * self.gpus
+    def gpu_hours(self, seconds: float) -> float:
+        """Return the GPU-hours of a time, for all GPUs that are paid for."""
+        return seconds / 3600.0 * self.gpus
 
     def scenario_of(
         self, scheme: str, protection: str, rejoin_when: Rejoin | None = None

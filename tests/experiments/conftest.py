@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.progress import WorkProgress
 
 from tests.experiments.command_line import Cli
 
 
 @pytest.fixture
-def cli(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Cli:
     """Return a runner of ``faultline``; its commands begin with `COMMAND` of the module, if any."""
+    # A busy machine would print lines of progress.
+    monkeypatch.setattr(WorkProgress, "line_every_s", 3600.0)
     return Cli(capsys, *getattr(request.module, "COMMAND", ()))
 
 

@@ -13,9 +13,12 @@ from faultline.experiments.streams import print_text
 from rich.console import Console
 
 
-def test_work_that_reports_nothing_still_prints_lines_to_a_file() -> None:
+def test_work_that_reports_nothing_still_prints_lines_to_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(WorkProgress, "line_every_s", 0.01)
     printed = io.StringIO()
-    with WorkProgress(console=Console(file=printed), line_every_s=0.01) as progress:
+    with WorkProgress(console=Console(file=printed)) as progress:
         progress.add_task("step times", total=40, note="of SimGrid")
         deadline_s = time.monotonic() + 10
         while not printed.getvalue() and time.monotonic() < deadline_s:

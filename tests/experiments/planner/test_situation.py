@@ -30,7 +30,7 @@ def test_days_count_the_simulated_step_time() -> None:
     assert resolved.step is not None
     assert situation.ideal_step_s == pytest.approx(resolved.ideal_step_s)
     assert situation.workload.compute_s == resolved.step.passes_s
-    assert situation.days(2.0) * 86_400 == pytest.approx(2 * 100 * resolved.ideal_step_s)
+    assert situation.ideal_s == pytest.approx(100 * resolved.ideal_step_s)
 
 
 def test_recoveries_take_the_time_of_the_planned_gpus() -> None:
@@ -129,7 +129,7 @@ def test_spare_groups_are_paid_for() -> None:
     parts_down = small(gpus=3000)
     paid = small("rejoin.when=at-checkpoint", "rejoin.spare_groups=3", gpus=3000)
     assert (parts_down.gpus, paid.gpus) == (3000, 3300)
-    assert paid.gpu_hours(2.0) == pytest.approx(1.1 * parts_down.gpu_hours(2.0))
+    assert paid.gpu_hours(7200.0) == pytest.approx(1.1 * parts_down.gpu_hours(7200.0))
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,7 @@ def test_a_plan_prints_the_source_of_machines_and_charges_standbys(
     assert text in situation.machines
     job = situation.scenario.job
     assert situation.gpus == job.all_gpus + more_gpus
-    hours = situation.days(2.0) * 24.0 * (job.all_gpus + more_gpus)
-    assert situation.gpu_hours(2.0) == pytest.approx(hours)
+    assert situation.gpu_hours(7200.0) == pytest.approx(2 * (job.all_gpus + more_gpus))
 
 
 def test_a_plan_prints_the_restart_time_of_the_closed_forms() -> None:
