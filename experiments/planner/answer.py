@@ -24,26 +24,15 @@ CAP = 3.0
 class Row:
     """A candidate at its best set-up.
 
-    Attributes
-    ----------
-    choice : Choice
-        The scheme with its protection, redundancy and interval.
-    judgement : Judgement
-        Its assessment. That of a scheme that was dropped is over its own worlds, with times scaled
-        by those of the advised candidate in all worlds over those in its own.
-    worlds : int
-        Worlds in which it was simulated.
-    endings : Counter of str
-        Why runs did not end, and in how many of its worlds.
-    refused : float
-        Share of its recoveries that did not fit into GPU memory.
+    The judgement of a candidate that was dropped is over its own worlds, with times scaled by those
+    of the advised candidate in all worlds over those in its own.
     """
 
-    choice: Choice
+    choice: Choice  # The scheme with its protection, redundancy and interval.
     judgement: Judgement
-    worlds: int
-    endings: Counter[str]
-    refused: float
+    worlds: int  # In which it was simulated.
+    endings: Counter[str]  # Why runs did not end, and in how many of its worlds.
+    refused: float  # Share of its recoveries that did not fit into GPU memory.
 
     @property
     def name(self) -> str:
@@ -53,46 +42,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a plan.
+    """The answer to a plan."""
 
-    Attributes
-    ----------
-    situation : Situation
-        The job.
-    keys : tuple of UncertainKey
-        The inputs that differ between worlds; none at the stated values.
-    most_worlds : int
-        Worlds to which the plan may go on.
-    first : tuple of Candidate
-        The candidates over one protection, in the order of their closed forms.
-    rows : tuple of Row
-        A row per candidate, the advised one first; none before the first world, or if no scheme is
-        a candidate.
-    choices : tuple of Choice
-        Those that were simulated in all worlds, in the order of the candidates of `costs`.
-    costs : SimulatedCosts or None
-        Their times to train, in seconds; None without rows.
-    left_out : tuple of LeftOut
-        What is not in `rows`, and why.
-    steps : int
-        Steps of a simulated job.
-    behind : int
-        Other set-ups of the schemes, which closed forms rank behind those that were simulated.
-    is_last : bool
-        Whether no further worlds are simulated.
-    """
-
-    situation: Situation
-    keys: tuple[UncertainKey, ...]
-    most_worlds: int
-    first: tuple[Candidate, ...] = ()
+    situation: Situation  # The job.
+    keys: tuple[UncertainKey, ...]  # Inputs that differ between worlds; none at stated values.
+    most_worlds: int  # To which the plan may go on.
+    first: tuple[Candidate, ...] = ()  # Over one protection, in the order of closed forms.
+    # A row per candidate, the advised one first; none before the first world.
     rows: tuple[Row, ...] = ()
+    # What was simulated in all worlds, in the order of the candidates of `costs`.
     choices: tuple[Choice, ...] = ()
-    costs: SimulatedCosts | None = None
-    left_out: tuple[LeftOut, ...] = ()
-    steps: int = 0
-    behind: int = 0
-    is_last: bool = False
+    costs: SimulatedCosts | None = None  # Times to train, in seconds; None without rows.
+    left_out: tuple[LeftOut, ...] = ()  # What is not in `rows`, and why.
+    steps: int = 0  # Of a simulated job.
+    behind: int = 0  # Other set-ups, which closed forms rank behind those that were simulated.
+    is_last: bool = False  # Whether no further worlds are simulated.
 
     @property
     def worlds(self) -> int:

@@ -39,24 +39,12 @@ _FIRST_PROTECTIONS = ("storage",)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much a plan may simulate.
+    """How much a plan may simulate."""
 
-    Attributes
-    ----------
-    worlds : int
-        Most worlds.
-    within_s : float or None
-        Real time after which no further worlds are begun, in seconds.
-    steps : int or None
-        Steps of a simulated job; by default enough for 100 failures, at most the whole job.
-    seed : int
-        Seed of worlds and failures.
-    """
-
-    worlds: int = WORLDS
-    within_s: float | None = None
-    steps: int | None = None
-    seed: int = 0
+    worlds: int = WORLDS  # At most.
+    within_s: float | None = None  # Real time after which no further worlds are begun.
+    steps: int | None = None  # Of a simulated job; by default enough for 100 failures.
+    seed: int = 0  # Of worlds and failures.
 
     def ends_s(self) -> float:
         """Return when a plan that begins now ends, on the monotonic clock, in seconds."""

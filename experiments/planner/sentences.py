@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faultline.experiments.analysis.decision import INDIFFERENCE
-from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.input_scales import scales_of
 from faultline.experiments.analysis.quantities import (
     counted,
@@ -53,12 +52,10 @@ def band_text(answer: Answer, row: Row) -> str:
 def _likely(row: Row) -> str:
     """Return the probability that a row is the soonest, with half its 95 % interval."""
     best = row.judgement.best
-    if best.mean in (0.0, 1.0):
-        return (
-            f"under {percent_text(best.high)}"
-            if best.mean == 0.0
-            else f"over {percent_text(best.low)}"
-        )
+    if best.mean == 0.0:
+        return f"under {percent_text(best.high)}"
+    if best.mean == 1.0:
+        return f"over {percent_text(best.low)}"
     return f"{100 * best.mean:.0f} ± {50 * (best.high - best.low):.0f} %"
 
 
@@ -69,38 +66,24 @@ def _cap_text(answer: Answer) -> str:
 
 
 def _take(answer: Answer) -> str:
-    first, *others = answer.rows
-    judgement = first.judgement
-    job = answer.situation
-    days = (
-        f"{job.span(judgement.bands.mean)} {job.unit} expected (80 % band "
-        f"{band_text(answer, first)})"
+    first, job = answer.rows[0], answer.situation
+    expected = (
+        f"{row_text(first)}: {job.span(first.judgement.bands.mean)} {job.unit} expected (80 % band "
+        f"{band_text(answer, first)}), {_likely(first)} likely the soonest"
     )
-    so_far = "" if answer.is_last else "So far: "
+    text = f"Take {expected}"
     if answer.ties:
         names = _listed([row.name for row in (first, *answer.ties)], "or")
         if all(map(answer.is_settled, answer.ties)):
             why = f"their expected times differ by less than {_ZONE}"
         else:
             why = f"{counted(answer.worlds, 'world')} do not separate them"
-        text = (
-            f"{so_far}A tie: take {names}; {why}. The least expected time is that of "
-            f"{row_text(first)}: {days}, {_likely(first)} likely the soonest"
-        )
-    else:
-        text = f"{so_far}Take {row_text(first)}: {days}, {_likely(first)} likely the soonest"
-    likeliest = max([first, *others], key=lambda row: row.judgement.best.mean)
-    if likeliest.judgement.best.mean > judgement.best.mean:
-        text += (
-            f". Likelier: {likeliest.name}, {_likely(likeliest)}, with more to lose where that is "
-            f"wrong ({_loss_of(likeliest)})"
-        )
-    return f"{text}."
-
-
-def _loss_of(row: Row) -> str:
-    loss = row.judgement.loss_if_wrong
-    return "nothing" if loss is None else duration_text(loss)
+        text = f"A tie: take {names}; {why}. The least expected time is that of {expected}"
+    likeliest = max(answer.rows, key=lambda row: row.judgement.best.mean)
+    if likeliest.judgement.best.mean > first.judgement.best.mean:
+        loss = duration_text(likeliest.judgement.loss_if_wrong or 0.0)
+        text += f". Likelier: {likeliest.name}, {_likely(likeliest)}, but {loss} lost if it is not"
+    return f"{'' if answer.is_last else 'So far: '}{text}."
 
 
 def _loss(answer: Answer) -> str:
@@ -164,22 +147,11 @@ def _measure(answer: Answer, found: Sequence[Swing]) -> str:
         return "All inputs have the values of the scenario: what is unknown of them is left out."
     if not found or answer.costs is None:
         return ""
+    first, scales = answer.rows[0].judgement, scales_of(answer.costs.design)
     # An emulator of few worlds may find a turn where none of them has one.
-    if answer.rows[0].judgement.loss_if_wrong is None:
-        return "Nothing is worth measuring first: no input changes the advice."
-    return _measure_most(answer, answer.costs, found)
-
-
-def _measure_most(answer: Answer, costs: SimulatedCosts, found: Sequence[Swing]) -> str:
-    """Return the input of the largest effect among those that change the advice, if any does."""
-    most, scales = found[0], scales_of(costs.design)
-    if most.size_s < _SMALL_SWING * answer.rows[0].judgement.bands.mean:
-        return (
-            f"Nothing is worth measuring first: no input moves the lead by {_ZONE} of the time "
-            f"(the most, {scales[most.name].label}: {duration_text(most.size_s)})."
-        )
-    turning = next((one for one in found if one.turns()), None)
-    shown = turning or most
+    may_turn = first.loss_if_wrong and found[0].size_s >= _SMALL_SWING * first.bands.mean
+    turning = next((one for one in found if one.turns()), None) if may_turn else None
+    shown = turning or found[0]
     scale, size = scales[shown.name], duration_text(shown.size_s)
     if turning is None:
         return (
@@ -188,7 +160,7 @@ def _measure_most(answer: Answer, costs: SimulatedCosts, found: Sequence[Swing])
         )
     return (
         f"Measure first: {scale.label} ({scale.range_text()}); it moves the lead by {size}: "
-        f"{turning.turns_text(costs.candidates, scale)}."
+        f"{turning.turns_text(answer.costs.candidates, scale)}."
     )
 
 
