@@ -19,7 +19,7 @@ def ending_of(progress: Progress, resolved: ResolvedJob, *, ended: bool) -> str:
     waiting = (seconds["restart"] + seconds["reconfigure"]) / max(progress.now_s, 1e-9)
     if waiting > _STUCK and _waits_for_repairs(resolved):
         repair = duration_text(breakage_of(resolved.scenario, resolved.failures).mean_repair_s)
-        return f"no replica is left while machines are repaired for {repair}"
+        return f"no replica is left while machines are repaired, {repair} on average"
     if gave_up:
         limit = resolved.scenario.job.give_up_after_restarts
         return f"{limit:,} restarts in a row came without a new checkpoint"

@@ -201,7 +201,7 @@ def _progress(answer: Answer) -> str:
     open_ties = [row for row in answer.ties if not answer.is_settled(row)]
     gains = [-answer.lead_over(row).low for row in open_ties if row.worlds == worlds]
     gain = max((one for one in gains if one == one), default=0.0)  # noqa: PLR0124 - NaN
-    could = f"; the advice may cost up to {duration_text(gain)} more than a tie" if gain > 0 else ""
+    could = f"; a tied scheme may be up to {duration_text(gain)} sooner" if gain > 0 else ""
     if not answer.is_last:
         return f"{worlds} of at most {most} worlds{could}."
     more = "--worlds N with more worlds" if worlds >= most else "a longer --within"
@@ -248,9 +248,11 @@ def remarks(answer: Answer) -> list[str]:
         )
     repair_s = situation.repair_s
     if situation.ideal_s < 3 * repair_s:
+        late = min(1.0, repair_s / situation.ideal_s)
         texts.append(
             f"The job trains for {duration_text(situation.ideal_s)} and a repair takes "
-            f"{duration_text(repair_s)}: machines that fail hardly come back before its end."
+            f"{duration_text(repair_s)}: up to {percent_text(late)} of the machines that fail do "
+            "not come back before its end."
         )
     return texts
 
