@@ -52,9 +52,53 @@ distribution = "exponential"
 """
 """Checkpoints win if repairs take long, and replica drop wins if they do not."""
 
+FEW_BUT_LONG = """
+[job]
+groups = 32
+gpus = 1024
+steps = 40_000
+[times]
+compute_s = 20.0
+all_reduce_s = 1.0
+checkpoint_write_s = 60.0
+[failures]
+mtbf_s = "15h"
+[recovery]
+hardware = "requeue"
+requeue_s = "5h"
+shortage = "requeue"
+"""
+"""Some fifteen failures, each of which is followed by hours in the queue if the job restarts."""
+
+LEMONS = """
+[job]
+groups = 16
+gpus = 2048
+steps = 25_000
+[times]
+compute_s = 20.0
+all_reduce_s = 1.0
+checkpoint_write_s = 30.0
+[failures]
+model = "mix"
+mix = "rsc-1"
+[failures.kinds]
+lemon_shape = 0.15
+correlated_excess = 2.5
+recurrence = 0.35
+[recovery]
+hardware = "reschedule"
+shortage = "reschedule"
+"""
+"""A few nodes fail most of the time, in bursts, and a third of the repairs miss the cause."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", [RUNS_OUT, CONTESTED], ids=["runs-out", "contested"])
+@pytest.mark.parametrize(
+    "job",
+    [RUNS_OUT, CONTESTED, FEW_BUT_LONG, LEMONS],
+    ids=["runs-out", "contested", "few-but-long", "lemons"],
+)
 def test_new_worlds_do_not_contradict_the_advice(tmp_path: Path, job: str) -> None:
     """No other candidate is sooner by more than the stated loss, but for three standard errors."""
     path = tmp_path / "job.toml"
