@@ -243,8 +243,8 @@ def remarks(answer: Answer) -> list[str]:
     failures = situation.ideal_s / situation.mtbf_s
     if failures < 20:
         texts.append(
-            f"Only {number_text(failures, 2)} failures are expected in this job: luck decides more "
-            "than the scheme."
+            f"Only {number_text(failures, 2)} failures are expected in this job: luck may decide "
+            "more than the scheme."
         )
     repair_s = situation.repair_s
     if situation.ideal_s < 3 * repair_s:
