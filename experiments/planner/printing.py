@@ -197,7 +197,7 @@ def legend_texts(answer: Answer) -> Iterator[str]:
     if answer.costs is not None:
         yield (
             f"≥: some runs did not end. A run counts at most {time_text(answer.costs.cap_s)}, "
-            f"{CAP:g} times the soonest (the cap)."
+            f"about {CAP:g} times the soonest (the cap)."
         )
     yield given_text(answer)
 

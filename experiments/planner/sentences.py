@@ -62,7 +62,7 @@ def _likely(row: Row) -> str:
 def _cap_text(answer: Answer) -> str:
     assert answer.costs is not None
     situation = answer.situation
-    return f"{situation.span(answer.costs.cap_s)} {situation.unit}, {CAP:g} times the soonest"
+    return f"{situation.span(answer.costs.cap_s)} {situation.unit}, about {CAP:g} times the soonest"
 
 
 def _take(answer: Answer) -> str:
