@@ -180,8 +180,8 @@ def platform_size_text(scenario: Scenario) -> str | None:
     assert spec is not None, "a shipped cluster has one"
     folded = ", of which one rail is simulated" if spec.plane else ""
     return (
-        f"The platform is {name} with {spec.scale_up.domains:,} domains{folded}: the job has "
-        f"{gpus:,} GPUs, and {name} has {available:,}. Storage bandwidth grows in proportion."
+        f"The platform is {name}, enlarged from {available:,} GPUs to the job's {gpus:,}{folded}. "
+        "Storage bandwidth grows in proportion."
     )
 
 
