@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,11 +80,11 @@ _BYTE_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is missing: None, NaN, or pandas' NA."""
-    # Slow to import: only tables need it.
-    from pandas import isna
-    from pandas.api.types import is_scalar
-
-    return value is None or (is_scalar(value) and bool(isna(value)))
+    if value is None or isinstance(value, (float, np.floating)):
+        return value is None or math.isnan(value)
+    # Slow to import: without frames there is no NA.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and value is pandas.NA
 
 
 def value_text(value: Any) -> str:

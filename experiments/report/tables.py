@@ -5,9 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import pandas as pd
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
@@ -18,10 +17,13 @@ from faultline.experiments.analysis.quantities import (
     shown_value,
     steps_text,
 )
-from faultline.experiments.analysis.selection import is_numeric_axis
 from faultline.experiments.figures.palette import look_of
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as ScreenTable
+
+if TYPE_CHECKING:
+    # Slow to import, and only tables of frames need it.
+    import pandas as pd
 
 ROWS_SHOWN = 30
 MOST_ON_SCREEN = 6
@@ -109,6 +111,8 @@ def wide_table(
 
 def _formatted(name: str, shown: str | tuple[str, Format], dtype: Any) -> TableColumn:
     """Return a column of a frame."""
+    from pandas.api.types import is_numeric_dtype
+
     title, how = (shown, None) if isinstance(shown, str) else shown
 
     def cell(row: Mapped) -> str:
@@ -119,7 +123,7 @@ def _formatted(name: str, shown: str | tuple[str, Format], dtype: Any) -> TableC
             return str(value)
         return how.format(value) if isinstance(how, str) else how(value)
 
-    is_number = how is not None or pd.api.types.is_numeric_dtype(dtype)
+    is_number = how is not None or is_numeric_dtype(dtype)
     return TableColumn(title, cell, "number" if is_number else "prose")
 
 
@@ -160,6 +164,8 @@ def on_screen(
 
 def latex_of(table: Table, caption: str | None = None) -> str:
     """Return a table in LaTeX for the package booktabs, with numbers right-aligned."""
+    import pandas as pd
+
     frame = pd.DataFrame([[_plain(cell) for cell in row.cells] for row in table.rows])
     text: str = frame.to_latex(
         index=False,
@@ -212,6 +218,7 @@ def percent(title: str, key: str) -> TableColumn:
 
 def axis_column(axis: str, frame: pd.DataFrame) -> TableColumn:
     """Return a column of an axis of a sweep."""
+    from faultline.experiments.analysis.selection import is_numeric_axis
 
     def cell(row: Mapped) -> str:
         value = row[axis]
