@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from math import ceil, inf
 
 from faultline.experiments.config.errors import UserError
@@ -274,11 +275,11 @@ def predictions(
     restart_s, lifetimes = _after_a_restart(resolved, rules)
     extra, options = _step_costs(resolved, rules), scenario.strategy.options()
     results = []
-    for redundancy, interval_steps in chosen:
+    for redundancy, pairs in groupby(chosen, key=lambda pair: pair[0]):
         scheme = scheme_of(scenario, redundancy)
         costs = _costs(resolved, scheme, restart_s)
         course = _course(type(scheme), groups, redundancy, options, scheme.shape)
-        results.append(predict(course, lifetimes, costs, extra, interval_steps))
+        results += [predict(course, lifetimes, costs, extra, steps) for _, steps in pairs]
     return results
 
 
@@ -312,7 +313,7 @@ _SHORTEST_RESTART_S = 1e-12
 """Shorter times count as zero: their parts cannot be distinguished."""
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)  # A plan asks for each of its samples under each scheme.
 def _lives(
     groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
 ) -> tuple[float, GroupLifetimes]:

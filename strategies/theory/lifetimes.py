@@ -33,6 +33,7 @@ Survival = Callable[[float], float]
 
 _PANELS_PER_DECADE = 40
 _NEGLIGIBLE = 1e-12
+_NODES_AT_ONCE = 64
 
 
 class GroupLifetimes:
@@ -62,19 +63,23 @@ class GroupLifetimes:
         k = np.arange(n)
         log_ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         holding_s = np.zeros(n)
-        for failed, weight in zip(self._failed, self._weights, strict=True):
-            if 0.0 < failed < 1.0:
-                log_mass = log_ways + k * np.log(failed) + (n - k) * np.log1p(-failed)
-                holding_s += weight * np.exp(log_mass)
-            elif failed == 0.0:
-                holding_s[0] += weight
+        for first in range(0, len(self._failed), _NODES_AT_ONCE):
+            failed = self._failed[first : first + _NODES_AT_ONCE, None]
+            weights = self._weights[first : first + _NODES_AT_ONCE, None]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                mass = np.exp(log_ways + k * np.log(failed) + (n - k) * np.log1p(-failed))
+            some = (failed > 0.0) & (failed < 1.0)
+            mass = np.where(some, mass, (failed == 0.0) & (k == 0))
+            holding_s = np.add.reduce(np.vstack((holding_s, weights * mass)))
         return holding_s
 
     def life(self, law: WipeOutLaw) -> Life:
         """Return the distribution of a job's lives under `law`: R(1 - S(t)) for each t."""
         if law not in self._lives:
             # A scheme is evaluated at several intervals, and its law is the slowest part.
-            self._lives[law] = Life(self._nodes, self._weights, law.reliability(self._failed))
+            survives_start = float(law.reliability(np.array([self.failed_at_start]))[0])
+            outlasting = law.reliability(self._failed)
+            self._lives[law] = Life(self._nodes, self._weights, outlasting, survives_start)
         return self._lives[law]
 
 
@@ -87,10 +92,18 @@ class Life:
         Times and their weights in an integral over time, in seconds.
     outlasting : array of float
         Probability of no wipe-out until each of `nodes_s`.
+    survives_start : float
+        Probability that groups that are down at the start are no wipe-out.
     """
 
-    def __init__(self, nodes_s: FloatArray, weights_s: FloatArray, outlasting: FloatArray) -> None:
-        self._nodes_s = nodes_s
+    def __init__(
+        self,
+        nodes_s: FloatArray,
+        weights_s: FloatArray,
+        outlasting: FloatArray,
+        survives_start: float,
+    ) -> None:
+        self._nodes_s, self.survives_start = nodes_s, survives_start
         self._outlasting = outlasting
         self.mean_s = float(weights_s @ outlasting)
         """Mean time to a wipe-out, T_f = integral of R(1 - S(t)) dt, in seconds.

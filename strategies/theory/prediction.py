@@ -241,7 +241,7 @@ def _steps_of_a_life(
     patched[steps_run == 0.0] = 0.0
     # A step that detects the groups that are down at the start.
     first = 1.0 if at_start > 0.0 else 0.0
-    survives = float(law.reliability(np.array([at_start]))[0])
+    survives = lifetimes.life(law).survives_start
     return _Steps(
         float(steps_run.sum()) + first,
         float(steps_run @ stacks) + first * float(stacks[0]),
