@@ -149,6 +149,7 @@ def execute(parsed: argparse.Namespace) -> int:
     command = import_module(f"faultline.experiments.commands.{module}")
     if not gc.isenabled():
         gc.freeze()
+        gc.set_threshold(100_000)  # Platforms and jobs have no cycles: a search finds little.
         gc.enable()
     # Most commands return None, which is success.
     status: int = getattr(command, function)(parsed) or 0

@@ -15,6 +15,7 @@ from faultline.simulator.processes.contexts import worker_context
 from pebble import ProcessExpired, ProcessPool
 
 _MOST_PER_CORE = 32
+_WITH_TASKS = "faultline.experiments.planner.simulation", "faultline.experiments.studies."
 
 
 class LocalExecutor:
@@ -34,6 +35,7 @@ class LocalExecutor:
                 f"--workers {self.workers}: each is a process of some 100 MB; use at most {most}, "
                 f"{_MOST_PER_CORE} per core"
             )
+        worker_context(*_used_by_tasks())  # The fork server imports while this process goes on.
 
     @property
     def is_up(self) -> bool:
@@ -65,9 +67,9 @@ class LocalExecutor:
 
 
 def _used_by_tasks() -> list[str]:
-    """Return the modules that a worker needs for a run, and those with functions of studies."""
-    studies = [name for name in sys.modules if name.startswith("faultline.experiments.studies.")]
-    return ["faultline.experiments.runs.worker", *studies]
+    """Return the modules that a worker needs for a run, and those with functions of tasks."""
+    of_tasks = [name for name in sys.modules if name.startswith(_WITH_TASKS)]
+    return ["faultline.experiments.runs.worker", *of_tasks]
 
 
 def _cause_of_end(status: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import resource
@@ -23,6 +24,8 @@ def begin() -> None:
     """Prepare a new worker process: it is silent, and ends with the process that started it."""
     end_with_parent()
     fork_from_here()
+    gc.freeze()
+    gc.set_threshold(100_000)  # Platforms and jobs have no cycles: a search finds little.
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
