@@ -16,12 +16,12 @@ from typing import Literal
 import psutil
 from faultline.experiments.config.distribution import DISTRIBUTION
 from faultline.experiments.runs.point import cores
+from faultline.platforms.cache_folder import cache_directory
 from faultline.platforms.child_python import python_command
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.simgrid_check import single_flow
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.timing.cache_folder import cache_directory
 from packaging.requirements import Requirement
 
 MAPS_PER_ACTOR = 3

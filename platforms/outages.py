@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
+from faultline.platforms.kept_results import kept
 from faultline.platforms.platform_data import Hop, Platform
-from faultline.platforms.xml_reader import platform_at
+from faultline.platforms.xml_reader import content_digest, platform_at
 
 _Node = tuple[str, str]
 """A kind ("point", or a link's direction and end), and the name."""
@@ -193,7 +194,10 @@ def _bandwidths_left(
     left = dict[str, float]()
     if parts_down:
         # Paths around them take half a second on 4,096 GPUs.
-        left = bandwidths_with_parts_down(platform_at(path), parts_down)
+        key = content_digest(path), parts_down
+        left |= kept(
+            "bandwidths", key, lambda: bandwidths_with_parts_down(platform_at(path), parts_down)
+        )
     for link, share in links:
         left[link] = min(share, left.get(link, 1.0))
     return tuple(sorted(left.items()))

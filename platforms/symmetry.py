@@ -30,7 +30,7 @@ class Symmetry:
 
     def __init__(self, platform: Platform) -> None:
         self._owner: dict[str, _Part] = {}
-        self._identical: dict[tuple[_Part, int], list[_Part]] = defaultdict(list)
+        self._identical: dict[tuple[_Part, int], list[_Part]] = {}
         if platform.flow_routes:
             return
         parts = _Parts(platform)
@@ -44,7 +44,7 @@ class Symmetry:
         if _has_unique_routes(platform, self._first_of_each(platform, parts.owner)):
             self._owner = parts.owner
             for part, kind in self._kind.items():
-                self._identical[part[:-1], kind].append(part)
+                self._identical.setdefault((part[:-1], kind), []).append(part)
 
     def stand_ins(self, hosts: Iterable[str]) -> dict[str, str]:
         """Return the host that represents each host: it is in the first of the identical parts.

@@ -8,13 +8,16 @@ switches. `load_in_simgrid` then loads the file in SimGrid. Files without the pr
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.files import read_file
+from faultline.platforms.kept_results import kept
 from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform, gpu_host
 from faultline.platforms.units import (
     SIMGRID_BANDWIDTH,
@@ -73,13 +76,23 @@ def read_platform(
 
 def platform_at(path: Path) -> Platform:
     """Read a platform; one that has not changed is kept, since a large one takes a second."""
-    status = path.stat()
-    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
+    return _platform_as_of(path, content_digest(path))
 
 
 @lru_cache(maxsize=8)
-def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
-    return read_platform(path)
+def _platform_as_of(path: Path, content: str) -> Platform:
+    return replace(kept("platform", content, partial(read_platform, path)), path=path)
+
+
+def content_digest(path: Path) -> str:
+    """Return a digest of a file, which is read again only if it has changed."""
+    status = path.stat()
+    return _digest(path, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path, _stamp: tuple[int, int, int]) -> str:
+    return hashlib.sha256(read_file(path, LARGEST_BYTES)).hexdigest()
 
 
 def platform_from_xml(content: bytes, where: str) -> Platform:

@@ -26,11 +26,13 @@ path between its GPUs, and the route to it from other hosts would be ambiguous.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from functools import partial
 from pathlib import Path
 
 from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import write_file
+from faultline.platforms.kept_results import kept
 from faultline.platforms.management_network import add_management, add_ports
 from faultline.platforms.memory_doors import add_memory_doors
 from faultline.platforms.spec import ClusterSpec
@@ -56,6 +58,10 @@ def write_xml(spec: ClusterSpec, path: str | Path) -> None:
 
 def xml_text(spec: ClusterSpec) -> str:
     """Return the SimGrid platform of a spec as text, deterministically."""
+    return kept("text", spec, partial(_xml_text, spec))
+
+
+def _xml_text(spec: ClusterSpec) -> str:
     platform = ET.Element("platform", version="4.1")
     root = ET.SubElement(platform, "zone", id=xml_names.ROOT_ZONE, routing="Full")
     for key, value in spec_properties(spec):

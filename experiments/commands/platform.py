@@ -25,6 +25,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
 from faultline.experiments.screen import Screen
 from faultline.experiments.streams import print_note
+from faultline.platforms.cache_folder import cache_directory
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -43,7 +44,6 @@ from faultline.platforms.units import BANDWIDTH, SIZE, TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.collectives.algorithms import ALGORITHMS, CollectiveError
-from faultline.simulator.timing.cache_folder import cache_directory
 from faultline.simulator.timing.collective_probe import SMALLEST_CHECKED_BYTES, probe_collective
 from rich.box import SIMPLE_HEAD
 

@@ -81,9 +81,9 @@ def naming_gpus(path: Path, gpu_hosts: str | None, gpu_kind: str | None = None) 
 def _copy_naming_gpus(
     path: Path, gpu_hosts: str | None, gpu_kind: str | None, _changed_ns: int, _size_bytes: int
 ) -> Path:
+    from faultline.platforms.cache_folder import platform_in_cache
     from faultline.platforms.foreign_reader import with_gpus
     from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
-    from faultline.simulator.timing.cache_folder import platform_in_cache
 
     # Mistakes are those of the file, not of the copy.
     platform = read_platform(path, gpu_hosts)

@@ -18,17 +18,18 @@ from faultline.experiments.config.cluster import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.platforms.errors import PlatformError
-from faultline.platforms.files import read_text
-from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.spec_file import spec_from_mapping, with_overrides
-from faultline.platforms.units import BANDWIDTH, format_quantity
-from faultline.simulator.simgrid.errors import SimulationError
-from faultline.simulator.timing.cache_folder import (
+from faultline.platforms.cache_folder import (
     cache_directory,
     platform_in_cache,
     put_platform,
 )
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import read_text
+from faultline.platforms.kept_results import kept
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.spec_file import spec_from_mapping, with_overrides
+from faultline.platforms.units import BANDWIDTH, format_quantity
+from faultline.simulator.simgrid.errors import SimulationError
 
 if TYPE_CHECKING:
     # Functions import these on first use: most runs need none of them.
@@ -67,6 +68,17 @@ def once_per_file(
         return cached(_stamp(path), path, *rest, **named)  # type: ignore[arg-type]
 
     return call
+
+
+def kept_per_file(read: Callable[[Path], Result]) -> Callable[[Path], Result]:
+    """Cache a function of a platform until the file changes, also between runs."""
+
+    def find(path: Path) -> Result:
+        from faultline.platforms.xml_reader import content_digest
+
+        return kept(read.__name__, content_digest(path), partial(read, path))
+
+    return once_per_file(wraps(read)(find))
 
 
 def platform_file(scenario: Scenario) -> Path:
@@ -222,7 +234,7 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     return _cut_off_in_file(generate_preset(name, scenario.job.groups, directory))
 
 
-@once_per_file
+@kept_per_file
 def symmetry_of(path: Path) -> Symmetry:
     """Return the symmetry of a platform: the parts that are alike."""
     from faultline.platforms.symmetry import Symmetry
@@ -230,7 +242,7 @@ def symmetry_of(path: Path) -> Symmetry:
     return Symmetry(platform_at(path))
 
 
-@once_per_file
+@kept_per_file
 def _cut_off_in_file(path: Path) -> int | None:
     from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
 
@@ -246,7 +258,7 @@ def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
     return scenario.measured.all_reduce and not is_plane(spec)
 
 
-@once_per_file
+@kept_per_file
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the switches that have a detour, and the number of leaf switches without one."""
     from faultline.platforms.fabric import switch_levels
@@ -259,7 +271,7 @@ def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     return switches, len(leaves.difference(switches))
 
 
-@once_per_file
+@kept_per_file
 def cables_with_detours(path: Path) -> Mapping[str, bool]:
     """Return whether each cable between switches has a detour, by its name."""
     from faultline.platforms.outages import cables_between_switches, with_detours
@@ -326,7 +338,7 @@ def with_memories(path: Path) -> Path:
     return platform_in_cache(_text_with_memories(path).encode())
 
 
-@partial(once_per_file, kept=2)
+@kept_per_file
 def _text_with_memories(path: Path) -> str:
     from faultline.platforms.memory_doors import with_memory_doors
 

@@ -21,9 +21,9 @@ from faultline.experiments.job.platform_files import (
     spec_of,
     symmetry_of,
 )
+from faultline.platforms.cache_folder import platform_in_cache
 from faultline.simulator.job.durations import StepTime, StepTimes
 from faultline.simulator.pattern.plan_shares import StepShares
-from faultline.simulator.timing.cache_folder import platform_in_cache
 from faultline.strategies.interface.job_shape import shards_weights
 from faultline.strategies.theory.prediction import largest_of_normals
 

@@ -422,11 +422,11 @@ class Platform:
     """
 
     def __init__(self, file: str | Path, /, **changes: Any) -> None:
+        from faultline.platforms.cache_folder import platform_in_cache
         from faultline.platforms.errors import PlatformError
         from faultline.platforms.preset_library import load_preset, preset_names
         from faultline.platforms.xml_reader import read_platform
         from faultline.platforms.xml_writer import xml_text
-        from faultline.simulator.timing.cache_folder import platform_in_cache
 
         name = str(file)
         if name in preset_names():

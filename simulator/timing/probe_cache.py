@@ -12,16 +12,16 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from faultline.platforms.cache_folder import cache_directory, keep_within_bounds
 from faultline.platforms.files import MEBIBYTE, read_file, write_file
 from faultline.platforms.network_model import engine_arguments
-from faultline.platforms.xml_reader import LARGEST_BYTES
-from faultline.simulator.timing.cache_folder import cache_directory, keep_within_bounds
+from faultline.platforms.xml_reader import content_digest
 
 # Tidying a full folder takes as long as a small measurement: it lists 10,000 files.
 _WRITES_PER_TIDYING = 200
@@ -50,7 +50,7 @@ def cached(
     kind : type
         Type of the measurement: `float`, `list`, or a dataclass of JSON values.
     """
-    key = json.dumps([_content(platform), _simgrid_version(), engine_arguments(), request])
+    key = json.dumps([content_digest(platform), _simgrid_version(), engine_arguments(), request])
     name = hashlib.sha256(key.encode()).hexdigest()
     entry = cache_directory() / "probes" / f"{name}.json"
     with suppress(OSError, ValueError, TypeError, RecursionError):
@@ -84,17 +84,6 @@ def cached_simulation(
 
     request = [version, simulate.__name__, repr(args), repr(kwargs)]
     return cached(platform, request, measure, kind)
-
-
-def _content(platform: Path) -> str:
-    """Return a digest of a file, which is read again only if it has changed."""
-    status = platform.stat()
-    return _digest(platform, (status.st_mtime_ns, status.st_size, status.st_ino))
-
-
-@lru_cache(maxsize=16)
-def _digest(path: Path, _stamp: tuple[int, int, int]) -> str:
-    return hashlib.sha256(read_file(path, LARGEST_BYTES)).hexdigest()
 
 
 @cache

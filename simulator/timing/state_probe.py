@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
+from faultline.platforms.cache_folder import platform_in_cache
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.memory_doors import with_memory_doors
 from faultline.platforms.platform_data import Platform
@@ -34,7 +35,6 @@ from faultline.simulator.simgrid.state_transfers import (
     to_storage,
 )
 from faultline.simulator.simgrid.traffic import Flow
-from faultline.simulator.timing.cache_folder import platform_in_cache
 from faultline.simulator.timing.probe_cache import cached_simulation
 from pydantic import BaseModel
 

@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 import tomlkit
 from faultline.experiments.job.failure_model import GPU_SECONDS_PER_FAILURE
 from faultline.experiments.studies.data import read_rows
+from faultline.platforms.cache_folder import cache_directory, platform_in_cache
 from faultline.platforms.files import write_file
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
-from faultline.simulator.timing.cache_folder import cache_directory, platform_in_cache
 from faultline.strategies.interface.recovery import RecoveryKind
 from scipy.stats import poisson
 

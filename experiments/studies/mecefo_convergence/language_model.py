@@ -17,7 +17,7 @@ import platform
 from typing import Any, NamedTuple
 
 import numpy as np
-from faultline.simulator.timing.cache_folder import cache_directory
+from faultline.platforms.cache_folder import cache_directory
 from faultline.simulator.workload.transformer import Transformer
 from numpy.typing import NDArray
 

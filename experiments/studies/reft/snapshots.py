@@ -22,6 +22,7 @@ import pandas as pd
 from faultline.experiments.config.cluster import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
 from faultline.experiments.studies.data import read_rows
+from faultline.platforms.cache_folder import cache_directory
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.simgrid.state_transfers import (
     StateTransfers,
@@ -29,7 +30,6 @@ from faultline.simulator.simgrid.state_transfers import (
     beside_steps,
 )
 from faultline.simulator.simgrid.traffic import Traffic
-from faultline.simulator.timing.cache_folder import cache_directory
 from faultline.simulator.timing.state_probe import state_transfer_times
 from faultline.simulator.timing.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from faultline.platforms.cache_folder import cache_directory, keep_within_bounds
 from faultline.platforms.files import write_file
-from faultline.simulator.timing.cache_folder import cache_directory, keep_within_bounds
 
 
 def fill(shelf: Path, count: int, size_bytes: int = 100) -> None:
