@@ -16,6 +16,7 @@ from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
     is_plane,
+    once_per_file,
     platform_file,
     reduces_on_network,
     spec_of,
@@ -157,12 +158,16 @@ def step_times(
 
 def simulated_step_times(scenario: Scenario, *, is_even: bool) -> SimulatedStepTimes:
     """Return the times of simulated steps, on a platform that may treat all members alike."""
+    path = platform_file(scenario)
+    return _simulated_step_times(path, placed_step(scenario, path), is_even)
+
+
+@partial(once_per_file, kept=2)
+def _simulated_step_times(path: Path, step: PlacedStep, is_even: bool) -> SimulatedStepTimes:
+    """Return the times of a step; runs of one process share those that are known."""
     from faultline.simulator.timing.step_times import SimulatedStepTimes
 
-    path = platform_file(scenario)
-    return SimulatedStepTimes(
-        path, placed_step(scenario, path), is_even, partial(symmetry_of, path)
-    )
+    return SimulatedStepTimes(path, step, is_even, partial(symmetry_of, path))
 
 
 def jitter_of_passes(scenario: Scenario) -> float:

@@ -46,6 +46,8 @@ _VERSION = 16
 _MOST_UNFOLDED_PASSES = 1024
 """Largest number of forward passes in a step for which all ranks are simulated: about 0.1 s."""
 
+_MOST_KNOWN = 10_000
+
 _PARTS = tuple(one.name for one in fields(StepTime) if one.name.endswith("_s"))
 
 _SYNC_PARTS = ("data_parallel_s", "optimizer_s")
@@ -143,6 +145,8 @@ class SimulatedStepTimes:
         if not self.is_even or slow.ranks or self.step.keeps_ranks_apart or self.step.pattern.hides:
             return self._simulated(shares, known)
         key = shares, known
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
         if key not in self._known:
             self._known[key] = self._by_parts(shares, known)
         return self._known[key]

@@ -186,6 +186,11 @@ class SimulatedMoves(MoveTimes):
     def _placed(self) -> tuple[Path, Traffic]:
         return self.place()
 
+    @cached_property
+    def _group_of(self) -> Mapping[str, int]:
+        hosts_of = enumerate(self._placed[1].hosts)
+        return {host: group for group, hosts in hosts_of for host in hosts}
+
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return how long each group sends or receives, in seconds."""
         request = tuple(moves)
@@ -195,12 +200,11 @@ class SimulatedMoves(MoveTimes):
         return self._known[request]
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
-        platform, traffic = self._placed
-        group_of = {host: group for group, hosts in enumerate(traffic.hosts) for host in hosts}
+        platform, _ = self._placed
         arrivals_s = _arrivals_s(platform, _by_stand_ins(flows, self.symmetry(platform)))
         busy_s: dict[int, float] = {}
         for (sender, receiver, _), arrival_s in zip(flows, arrivals_s, strict=True):
-            for group in (group_of.get(sender), group_of.get(receiver)):
+            for group in (self._group_of.get(sender), self._group_of.get(receiver)):
                 if group is not None:
                     busy_s[group] = max(arrival_s, busy_s.get(group, 0.0))
         return busy_s
