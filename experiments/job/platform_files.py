@@ -146,7 +146,7 @@ whole scale-up domains."""
 @lru_cache(maxsize=32)
 def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> ClusterSpec:
     shipped, shipped_gpus = load_preset(name), gpus_of_cluster(name)
-    if gpus == shipped_gpus or (gpus < shipped_gpus and not shipped.plane):
+    if gpus <= shipped_gpus and not shipped.plane:
         return shipped
     if shipped.plane:
         # A smaller job has a part of the cluster and all of its storage.

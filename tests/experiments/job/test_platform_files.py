@@ -56,6 +56,14 @@ def test_state_moves_over_the_adapters_of_as_many_gpus_as_the_job_has(
     assert moves.duration_s([sent]) == pytest.approx(expected_s, rel=0.01)
 
 
+@pytest.mark.parametrize("groups", [64, 128])
+def test_a_rail_plane_has_a_gpu_for_each_group_of_a_job_of_its_size(groups: int) -> None:
+    """A job with more groups than the shipped plane could not keep its state in memory."""
+    spec = spec_at_size(job_of(16_384, groups, **{"platform.file": "h100-16k"}))
+    assert spec is not None
+    assert (spec.gpus, spec.storage) == (groups, load_preset("h100-16k").storage)
+
+
 def test_a_rail_plane_stands_for_as_many_gpus_as_a_larger_job_has() -> None:
     shipped, gpus, groups = load_preset("spare-600k"), 2 * 600_000, 2 * 200
     scenario = job_of(gpus, groups, **{"platform.file": "spare-600k"})
