@@ -144,6 +144,11 @@ def is_tied(row: Floats, first: Floats) -> bool:
     return lead.low <= 0.0 <= lead.high and least_share <= 0.5
 
 
+def is_close(lead: Interval, first: float) -> bool:
+    """Return whether a lead is surely less than `INDIFFERENCE` of the first's expected cost."""
+    return -INDIFFERENCE * first < lead.low and lead.high < INDIFFERENCE * first
+
+
 def value_of_information(costs: SimulatedCosts) -> list[Information]:
     """Return the value of knowing each input exactly, the greatest first; none for one candidate.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from faultline.experiments.analysis.decision import INDIFFERENCE, Judgement
+from faultline.experiments.analysis.decision import Judgement, is_close
 from faultline.experiments.analysis.design import SimulatedCosts
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.config.priors import UncertainKey
@@ -90,9 +90,7 @@ class Answer:
         """Return whether a tie is surely too close to matter."""
         if row.worlds < self.worlds:
             return True
-        lead = self.lead_over(row)
-        least = INDIFFERENCE * self.rows[0].judgement.bands.mean
-        return -least < lead.low and lead.high < least
+        return is_close(self.lead_over(row), self.rows[0].judgement.bands.mean)
 
     @property
     def advised(self) -> str:

@@ -148,7 +148,10 @@ def _leading(found: Iterable[Candidate]) -> tuple[list[Candidate], int]:
     behind = 0
     for one in found:
         taken[one.key] += 1
-        if taken[one.key] <= MOST_SET_UPS:
+        # Closed forms do not see that frequent checkpoints on storage let groups return soon.
+        first = one.choices[0]
+        is_soon = first.returns_groups and first.protection == "storage"
+        if taken[one.key] <= MOST_SET_UPS or is_soon:
             places[one.scheme] += 1
             leading.append((places[one.scheme], one))
         else:

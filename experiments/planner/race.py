@@ -11,7 +11,7 @@ from functools import partial
 from math import inf, isfinite
 
 import numpy as np
-from faultline.experiments.analysis.decision import INDIFFERENCE, Judgement, judge
+from faultline.experiments.analysis.decision import INDIFFERENCE, Judgement, is_close, judge
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.quantities import percent_text
@@ -40,6 +40,7 @@ _MOST_REFUSED = 0.5
 """A scheme is left out if a larger share of its recoveries does not fit into GPU memory."""
 
 NO_TIME = "no time was left (--within)"
+_LATE = "more time than the cap"
 
 _SURE = 0.99
 
@@ -279,17 +280,16 @@ class Race:
         return replace(base, rows=tuple(rows), choices=choices, costs=costs)
 
     def _rows(self, entrants: Sequence[_Entrant], costs: SimulatedCosts) -> list[Row]:
-        by_name = {one.name: one for one in entrants}
-        return [
-            Row(
-                (one := by_name[judgement.candidate]).choice,
-                judgement,
-                len(one.lives.endings),
-                Counter(filter(None, one.lives.endings.tolist())),
-                one.refused,
+        by_name, rows = {one.name: one for one in entrants}, []
+        for judgement in judge(costs):
+            one = by_name[judgement.candidate]
+            # Runs may have ended after the cap, within the higher one of the first candidate.
+            is_late = (one.lives.time_s >= self._cap_s).any(axis=1)
+            why = np.where(is_late & (one.lives.endings == ""), _LATE, one.lives.endings).tolist()
+            rows.append(
+                Row(one.choice, judgement, len(why), Counter(filter(None, why)), one.refused)
             )
-            for judgement in judge(costs)
-        ]
+        return rows
 
     def drop(self) -> None:
         """Drop candidates that further worlds can hardly make the answer."""
@@ -303,8 +303,13 @@ class Race:
             is_late = place > 1 and is_surely_later(
                 self._by_world(one), first_s, rows[one.name].judgement.best.mean
             )
-            if is_late or place >= most:
-                self._dropped[one.name] = rows[one.name]
+            lead = interval_of((self._by_world(one) - first_s).tolist())
+            tied = is_close(lead, float(first_s.mean()))
+            # A few worlds, maybe without a failure, do not separate equals.
+            is_beyond = place >= most and (worlds >= DECIDING_WORLDS or not tied)
+            if is_late or is_beyond:
+                row = rows[one.name]
+                self._dropped[one.name] = replace(row, judgement=replace(row.judgement, tied=tied))
             else:
                 going.append(one.name)
         set_ups = max(1, DECIDING_WORLDS // worlds // 2)
@@ -346,5 +351,4 @@ def scaled(judgement: Judgement, factor: float) -> Judgement:
         ),
         regret=Interval(factor * regret.mean, factor * regret.low, factor * regret.high),
         loss_if_wrong=None if loss is None else factor * loss,
-        tied=False,
     )

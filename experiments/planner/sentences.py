@@ -79,7 +79,8 @@ def _take(answer: Answer) -> str:
         else:
             why = f"{counted(answer.worlds, 'world')} do not separate them"
         text = f"A tie: take {names}; {why}. The least expected time is that of {expected}"
-    likeliest = max(answer.rows, key=lambda row: row.judgement.best.mean)
+    rivals = (row for row in answer.rows if row.worlds == answer.worlds)
+    likeliest = max(rivals, key=lambda row: row.judgement.best.mean)
     if likeliest.judgement.best.mean > first.judgement.best.mean:
         loss = duration_text(likeliest.judgement.loss_if_wrong or 0.0)
         text += f". Likelier: {likeliest.name}, {_likely(likeliest)}, but {loss} lost if it is not"

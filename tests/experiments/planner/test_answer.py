@@ -221,6 +221,15 @@ def test_a_leader_is_decided_with_few_worlds_and_no_world_is_wasted(
     )
 
 
+def test_equals_of_the_leader_are_not_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five schemes: one more than the places after eight worlds."""
+    stand_in(monkeypatch, lambda *_: 4.0)
+    situation = small("rejoin.when=at-restart", "recovery.hardware=standby", "recovery.standbys=2")
+    answer = answer_plan(situation, None, STORAGE, Effort(16), at_values=True)
+    assert [row.worlds for row in answer.rows] == [DECIDING_WORLDS] * 5
+    assert len(answer.ties) == 4
+
+
 def test_a_close_race_goes_on_and_says_what_more_would_bring(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

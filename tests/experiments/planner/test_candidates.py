@@ -256,3 +256,11 @@ def test_a_scheme_keeps_the_set_ups_that_closed_forms_rank_first() -> None:
     assert found.behind > 0
     (only,) = find_candidates(small("rejoin.when=at-restart"), ["spare"], STORAGE).found
     assert only.choices[0].scheme == "spare"
+
+
+def test_groups_that_return_at_a_checkpoint_may_return_at_one_on_storage() -> None:
+    """Checkpoints on storage beside a state in memory are rare, so that groups return late."""
+    frequent = small("rejoin.when=at-checkpoint", "rejoin.repair_s=600", "failures.mtbf_s=300")
+    found = find_candidates(frequent, ["spare"], None).found
+    assert len({one.choices[0].protection for one in found}) > MOST_SET_UPS
+    assert "storage" in {one.choices[0].protection for one in found}
