@@ -10,9 +10,7 @@ from faultline.experiments.analysis.decision import value_of_information
 from faultline.experiments.analysis.sensitivity import Swing
 from faultline.experiments.planner.answer import Answer, Row
 from faultline.experiments.planner.choice_texts import choice_data, gpu_memory
-from faultline.experiments.planner.sentences import (
-    answer_sentences,
-)
+from faultline.experiments.planner.sentences import answer_sentences
 from faultline.experiments.planner.situation import DAY_S
 
 

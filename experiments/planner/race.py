@@ -41,9 +41,7 @@ _MOST_REFUSED = 0.5
 
 NO_TIME = "no time was left (--within)"
 _LATE = "more time than the cap"
-
 _SURE = 0.99
-
 _COUNTING_S = 1.0
 
 _LEADING = 3
