@@ -40,7 +40,7 @@ MOST_FAILURES_UNSAVED = 25
 """Failures between two checkpoints on storage, at most, if the state is kept in memory, too.
 
 Closed forms of its loss leave out machines that run out, and groups that are down at the same time.
-A plan simulates about 100 failures, so it would not see what is lost more rarely.
+A run of a plan has about 100 failures. It would not show a loss that comes once in thousands.
 With 10 or 50 failures, ratios of the REFT study differ by up to 3.5 %, and no verdict does.
 """
 

@@ -146,7 +146,7 @@ def fleet_answers(
     Raises
     ------
     UserError, StrategyError, PlatformError
-        If a name is unknown, or no requested scheme can be built or finishes.
+        If a name is unknown, or no requested scheme can be built.
     """
     ends_s = effort.ends_s()
     base = answer_base(fleet.splits[0].situation, effort, at_values=at_values)
