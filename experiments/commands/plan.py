@@ -71,8 +71,7 @@ def _planned(name: str, arguments: argparse.Namespace) -> tuple[Answer, list[Swi
                 display.task(f"{of_several}{answer.worlds} worlds simulated")
             else:
                 if answer.first:
-                    display.first = first_text(answer)
-                    display.show([Text(display.first)])
+                    display.show_first(first_text(answer))
                 display.task(f"{of_several}simulating the first worlds")
         assert answer is not None
         display.task(f"{of_several}comparing the inputs")
@@ -106,7 +105,6 @@ class _Display(WorkProgress):
 
     def __init__(self, text: str) -> None:
         self._parts: list[RenderableType] = []
-        self.first = ""  # The answer before anything is simulated.
         super().__init__(*_COLUMNS, console=message_console(), transient=True)
         self._text = text
         self._task = self.add_task(text, total=None)
@@ -116,10 +114,12 @@ class _Display(WorkProgress):
         self._parts = [*parts]
         self.refresh()
 
-    def lines(self) -> list[str]:
-        """Return the first answer, once, and the lines of the tasks."""
-        first, self.first = [self.first] if self.first else [], ""
-        return [*first, *super().lines()]
+    def show_first(self, text: str) -> None:
+        """Draw the answer before anything is simulated; in a file or a pipe, print it."""
+        if self.console.is_terminal:
+            self.show([Text(text)])
+        else:
+            self.console.print(text, soft_wrap=True)
 
     def task(self, text: str) -> None:
         """Say what is done from now on."""

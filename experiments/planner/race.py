@@ -218,7 +218,7 @@ class Race:
         if (first.lives.time_s >= least_s).any():
             return None
         late = percent_text(least_s / self._expected_s(first) - 1.0)
-        return f"without failures {late} slower than {first.name} with them"
+        return f"even without failures {late} slower than {first.name} is with them"
 
     def _simulate(self, choices: Sequence[Choice], worlds: range) -> list[Lives]:
         steps, seed, limit_s = self._base.steps, self._seed << 32, self._cap_s

@@ -213,7 +213,7 @@ class HeadToHead(Study):
             yield _shown_ratios(table if today.empty else today, name)
             for scheme, cells in table[table["worlds"] == 0].groupby("scheme", sort=False):
                 note = cells["note"].iloc[0]
-                yield f"{scheme}: left out of {counted(len(cells), 'cell')}; {note}"
+                yield f"{name_of(scheme)}: left out of {counted(len(cells), 'cell')}; {note}"
         yield from map_sentences(results[MAPS]) if MAPS in results else ()
 
 

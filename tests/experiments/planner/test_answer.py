@@ -285,7 +285,7 @@ def test_only_a_scheme_that_is_slower_without_any_failure_is_not_simulated() -> 
     assert answer.rows[0].choice.scheme == "spare"
     (left_out,) = answer.left_out
     assert left_out.scheme == "replication"
-    assert "without failures 81 % slower than checkpoint only with them" in left_out.reason
+    assert "without failures 81 % slower than checkpoint only is with them" in left_out.reason
 
 
 def test_a_scheme_whose_recoveries_are_refused_is_left_out(
