@@ -57,12 +57,12 @@ class Swing:
     def turns(self) -> list[tuple[float, int, int]]:
         """Return where the advice turns: quantile, place of the candidate below and above it.
 
-        Turns beyond the 80 % range, which readers see beside them, are left out.
+        Turns beyond or at the ends of the 80 % range, which readers see beside them, are left out.
         """
-        middles = (self.stops[:-1] + self.stops[1:]) / 2
-        is_likely = (middles > BAND[0]) & (middles < BAND[1])
-        found = np.flatnonzero((self.advised[1:] != self.advised[:-1]) & is_likely)
-        ends = middles[found]
+        before, after = self.stops[:-1], self.stops[1:]
+        is_inside = (before >= BAND[0]) & (after <= BAND[1])
+        found = np.flatnonzero((self.advised[1:] != self.advised[:-1]) & is_inside)
+        ends = (before[found] + after[found]) / 2
         below, above = self.advised[found], self.advised[found + 1]
         return list(zip(ends.tolist(), below.tolist(), above.tolist(), strict=True))
 

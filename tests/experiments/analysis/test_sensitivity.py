@@ -99,11 +99,11 @@ def test_an_input_turns_the_advice_where_both_are_expected_at_the_same_time(
     assert text.endswith(" first, above second")
 
 
-@pytest.mark.parametrize(("place", "turns"), [(1, 0), (12, 1), (38, 0)])
-def test_a_turn_beyond_the_range_that_is_shown_is_not_named(place: int, turns: int) -> None:
-    """The 80 % range has the positions from 4 to 36."""
-    stops = np.linspace(0.001, 0.999, 41)
-    swing = Swing("restart", stops, np.zeros(41), (np.arange(41) > place).astype(np.intp))
+@pytest.mark.parametrize(("place", "turns"), [(1, 0), (12, 1), (36, 0), (38, 0)])
+def test_a_turn_beyond_or_at_the_end_of_the_range_is_not_named(place: int, turns: int) -> None:
+    """The 80 % range has the positions from 5 to 36: a turn after 36 may lie at its end."""
+    stops = np.linspace(0.0, 1.0, 42)
+    swing = Swing("restart", stops, np.zeros(42), (np.arange(42) > place).astype(np.intp))
     assert len(swing.turns()) == turns
 
 
