@@ -47,11 +47,6 @@ class HitList:
 
         Standbys take the places of the broken components of the groups `replaced`.
         """
-        self._recorded = {
-            failure: groups
-            for failure, groups in self._recorded.items()
-            if self._repaired_s(failure) > now_s
-        }
         for group, failure in missing.items():
             replaced_s = now_s + self._standby_s if group in replaced else None
             self._strategy.on_hit(self._add(group, failure, replaced_s))
