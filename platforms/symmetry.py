@@ -66,6 +66,14 @@ class Symmetry:
             representatives[host] = nodes[self._index[host]] if nodes else host
         return representatives
 
+    def parts_of(self, host: str) -> list[tuple[_Part, int]]:
+        """Return the parts that contain a host, the largest first, each with its kind.
+
+        Identical parts of the same larger part have the same kind.
+        """
+        owner = self._owner.get(host, _WHOLE)
+        return [(owner[:depth], self._kind[owner[:depth]]) for depth in range(1, len(owner) + 1)]
+
     def _first_of_each(self, platform: Platform, owner: Mapping[str, _Part]) -> list[str]:
         """Return one host per kind of place: the hosts of identical parts appear once."""
         first: dict[object, str] = {}

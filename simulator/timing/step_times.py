@@ -7,7 +7,8 @@ their ring carry other traffic. Gradients that hide behind the passes arrive fro
 not simulated at the times at which simulated replicas send theirs. If a link carries messages of
 several ranks and fewer are simulated, its bandwidth shrinks by that ratio. Groups with different
 work are simulated too, each as if all groups did its work. All ranks are simulated in a small step,
-in a step with slow ranks, and on a platform that is uneven anywhere on a route.
+in a step with slow ranks, and on a platform that is uneven anywhere on a route; then one set of
+members stands for those of which as many work in each part of the platform.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepSh
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import Hosts
 from faultline.simulator.simgrid.traffic import Traffic
+from faultline.simulator.timing.alike_members import AlikeMembers
 from faultline.simulator.timing.alike_states import AlikeStates
 from faultline.simulator.timing.kept_platform import look_up_on, simulate_on
 from faultline.simulator.timing.probe_cache import cached
@@ -154,9 +156,16 @@ class SimulatedStepTimes:
     def _simulated(self, shares: StepShares, conditions: _Conditions) -> StepTime:
         """Return the time of the very step, or of one of equal time."""
         step = self.step
-        if self.is_even and conditions.slow == SOUND_STEP:
-            step, shares = self._represented(shares)
+        if conditions.slow == SOUND_STEP:
+            if self.is_even:
+                step, shares = self._represented(shares)
+            elif not shares.pipelines:
+                shares = shares._replace(members=self._alike_members.first(shares.members))
         return self._measured(step, shares, conditions)
+
+    @cached_property
+    def _alike_members(self) -> AlikeMembers:
+        return AlikeMembers(platform_at(self.platform), self.symmetry(), self.step)
 
     def _measured(self, step: PlacedStep, shares: StepShares, conditions: _Conditions) -> StepTime:
         """Return the time of the very step."""

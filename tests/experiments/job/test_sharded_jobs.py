@@ -135,9 +135,9 @@ def test_a_job_that_does_not_fit_is_told_what_it_may_shard(servers: Path) -> Non
     ids=str,
 )
 def test_engines_agree(servers: Path, changes: dict[str, object]) -> None:
-    """On the time of a run with failures, within one part in ten thousand."""
+    """On the time of a run with failures; replay times the members that stand for those left."""
     scenario = scenario_on(servers, **changes)
     replayed, simulated = (run(scenario, 0, engine) for engine in ("replay", "simgrid"))
     assert replayed["events"] == simulated["events"] > 0
     assert replayed["step_gather_s"] > 0.0
-    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-4)
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=2e-4)
