@@ -42,6 +42,13 @@ class Cli:
         assert (status, err) == (0, "")
         return out
 
+    def planned(self, *words: object) -> str:
+        """Return the output of a plan, which must succeed with no message but its first answer."""
+        status, out, err = self.all(*words)
+        assert status == 0
+        assert all(line.startswith("First answer, by closed forms") for line in err.splitlines())
+        return out
+
     def json(self, *words: object) -> Any:
         """Return the JSON of a command."""
         return json.loads(self(*words, "--json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def scenario(folder: Path, name: str, compute_s: float) -> Path:
 
 def test_each_scenario_has_its_row_and_its_price(cli: Cli, tmp_path: Path) -> None:
     old, new = scenario(tmp_path, "old", 60.0), scenario(tmp_path, "new", 30.0)
-    content = cli.json(old, new, *FEW, "--price", "2,5")
+    content = json.loads(cli.planned(old, new, *FEW, "--price", "2,5", "--json"))
     rows = [plan["summary"] for plan in content["plans"]]
     assert [row["scenario"] for row in rows] == ["old", "new"]
     assert rows[0]["days"] > 1.5 * rows[1]["days"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import unescape
 from pathlib import Path
 
@@ -20,7 +21,7 @@ FEW = ("--at-values", "--worlds", "4", "--steps", "100")
 
 
 def test_json_has_all_that_was_planned(cli: Cli) -> None:
-    content = cli.json(*JOB, *FEW, "--price", "2.5")
+    content = json.loads(cli.planned(*JOB, *FEW, "--price", "2.5", "--json"))
     assert (content["gpus"], content["groups"], content["mtbf_s"]) == (3000, 30, 1200.0)
     assert (content["restart_s"], content["worlds"]) == (1200.0, 4)
     assert {row["scheme"] for row in content["schemes"]} == {"spare", "replication"}
@@ -34,14 +35,21 @@ def test_json_has_all_that_was_planned(cli: Cli) -> None:
     assert sum(row["best"]["mean"] for row in content["schemes"]) == pytest.approx(1.0)
 
 
+def test_a_pipe_gets_the_first_answer_once(cli: Cli) -> None:
+    _, printed, message = cli.all(*JOB, *FEW)
+    assert message.startswith("First answer, by closed forms at the stated values, in ")
+    assert message.count("\n") == 1
+    assert "First answer" not in printed
+
+
 def test_the_answer_is_the_same_every_time(cli: Cli) -> None:
-    first, again = (cli(*JOB, "--json", "--quick", "--steps", "50") for _ in range(2))
+    first, again = (cli.planned(*JOB, "--json", "--quick", "--steps", "50") for _ in range(2))
     assert first == again
 
 
 def test_the_page_has_the_sentences_of_the_terminal(cli: Cli, tmp_path: Path) -> None:
     few = ("--steps", "50", "--quick", "--price", "2.5")
-    printed = cli(*JOB, *few, "-o", tmp_path / "answer.html")
+    printed = cli.planned(*JOB, *few, "-o", tmp_path / "answer.html")
     page = unescape((tmp_path / "answer.html").read_text(encoding="utf-8"))
     sentences = [
         line for line in printed.splitlines() if line.startswith(("Take", "A tie", "If", "In each"))
@@ -52,7 +60,7 @@ def test_the_page_has_the_sentences_of_the_terminal(cli: Cli, tmp_path: Path) ->
 
 
 def test_legends_are_printed_on_request(cli: Cli) -> None:
-    brief, explained = cli(*JOB, *FEW), cli(*JOB, *FEW, "--explain")
+    brief, explained = (cli.planned(*JOB, *FEW, *one) for one in ((), ("--explain",)))
     for text in ("machines: ", "within 1 %: of the soonest", "Taken as given"):
         assert text not in brief
         assert text in explained
