@@ -157,10 +157,7 @@ class SimulatedStepTimes:
         """Return the time of the very step, or of one of equal time."""
         step = self.step
         if conditions.slow == SOUND_STEP:
-            if self.is_even:
-                step, shares = self._represented(shares)
-            elif not shares.pipelines:
-                shares = shares._replace(members=self._alike_members.first(shares.members))
+            step, shares = self._represented(shares)
         return self._measured(step, shares, conditions)
 
     @cached_property
@@ -255,16 +252,20 @@ class SimulatedStepTimes:
     def _represented(self, shares: StepShares) -> _SharedStep:
         """Return a step of equal time; with few GPUs, latencies of all routes are equal too."""
         if shares not in self._alike:
-            step, working = self.step, shares.working
-            if shares == self._everyone:
-                self._alike[shares] = step, shares
-                return step, shares
-            if step.keeps_ranks_apart:
-                # Rings connect groups in ascending order.
-                working.sort()
-                step = step.with_first(working, self.symmetry().stand_ins)
-            self._alike[shares] = step, shares.renamed(working, step.groups)
+            self._alike[shares] = self._representative(shares)
         return self._alike[shares]
+
+    def _representative(self, shares: StepShares) -> _SharedStep:
+        step, working = self.step, shares.working
+        if shares == self._everyone or (not self.is_even and shares.pipelines):
+            return step, shares
+        if not self.is_even:
+            return step, shares._replace(members=self._alike_members.first(shares.members))
+        if step.keeps_ranks_apart:
+            # Rings connect groups in ascending order.
+            working.sort()
+            step = step.with_first(working, self.symmetry().stand_ins)
+        return step, shares.renamed(working, step.groups)
 
 
 @dataclass(frozen=True)

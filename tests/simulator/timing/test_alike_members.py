@@ -64,7 +64,7 @@ def place_of(group: int) -> tuple[bool, int, int]:
 
 
 def lost(groups: tuple[int, ...]) -> object:
-    """Return how many groups are lost: of each server of each leaf switch, the most first."""
+    """Return how many groups are lost: of each server of each leaf switch."""
     leaves: dict[tuple[bool, int], dict[int, int]] = {}
     for group in groups:
         is_last, leaf, server = place_of(group)
