@@ -1,50 +1,44 @@
-"""Members that take as long as others: how many groups work in each part of a platform, not which.
+"""Members of about equal time: how full the emptiest scale-up domain is, not which groups work.
 
-Members are alike if identical parts of the platform (scale-up domains below a leaf switch, leaf
-switches of a pod, pods) have the same numbers of working groups. Then one set represents the
-others: of identical parts the first ones have the most groups, and in a domain the first groups
-work.
+A collective has as many rings as its smallest domain has members (`ring_edges`). So the first loss
+in a domain slows the adapters of all domains; a further loss elsewhere costs nothing. Of what the
+platform treats differently, it only matters whether groups still work there.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from faultline.platforms.platform_data import GpuHost, Platform
 from faultline.platforms.symmetry import Symmetry
 from faultline.simulator.pattern.placed_step import PlacedStep
 
-_Path = tuple[tuple[Any, object], ...]
-"""Parts that contain a group, the largest first, then the group; each with its kind."""
+
+class Place(NamedTuple):
+    """The place of a group: its scale-up domains, and a key that is equal for identical places."""
+
+    domains: Hashable
+    kind: Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of the platform with groups of the job, or a group."""
+def places_of(platform: Platform, step: PlacedStep, symmetry: Symmetry) -> list[Place]:
+    """Return the places of the groups of a step, given the identical parts of its platform."""
+    size, gpus = len(step.names) // step.groups, {gpu.name: gpu for gpu in platform.gpus}
 
-    group: int | None
-    alike: tuple[tuple[_Part, ...], ...]  # Identical parts inside, in ascending order.
+    def kind(gpu: GpuHost) -> Hashable:
+        parts = [kind for _, kind in symmetry.parts_of(gpu.name)]
+        # A GPU of which the place is unknown is like no other. Identical parts may differ in speed.
+        return gpu.speed_flop_per_s, *(parts or (gpu.name,))
 
-    def state(self, working: frozenset[int]) -> Any:
-        """Return the states of the parts inside, of identical ones the fullest first."""
-        if self.group is not None:
-            return self.group in working
-        return tuple(
-            tuple(sorted((part.state(working) for part in alike), reverse=True))
-            for alike in self.alike
-        )
-
-    def members(self, state: Any) -> Iterator[int]:
-        """Yield the groups that work if this part is in a state."""
-        if self.group is not None:
-            yield from [self.group] * state
-            return
-        for alike, states in zip(self.alike, state, strict=True):
-            for part, inside in zip(alike, states, strict=True):
-                yield from part.members(inside)
+    places = []
+    for first in range(0, len(step.names), size):
+        hosts = [gpus[name] for name in step.names[first : first + size]]
+        domains = frozenset(gpu.domain for gpu in hosts)
+        places.append(Place(domains, tuple(map(kind, hosts))))
+    return places
 
 
 class AlikeMembers:
@@ -52,54 +46,57 @@ class AlikeMembers:
 
     Parameters
     ----------
-    platform : Platform
-        The platform.
-    symmetry : Symmetry
-        Its identical parts.
-    step : PlacedStep
-        The step of all groups.
+    places : sequence of Place
+        The place of each group of the job.
+
+    Attributes
+    ----------
+    are_all_alike : bool
+        Whether groups differ only in those with which they share a domain.
     """
 
-    def __init__(self, platform: Platform, symmetry: Symmetry, step: PlacedStep) -> None:
-        size, gpus = len(step.names) // step.groups, {gpu.name: gpu for gpu in platform.gpus}
-        hosts = [gpus[name] for name in step.names]
-        paths = (
-            _path(symmetry, group, hosts[group * size : (group + 1) * size])
-            for group in range(step.groups)
-        )
-        self._whole, _ = _part(paths, 0)
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = places
+        self.are_all_alike = len({place.kind for place in places}) == 1
 
-    def first(self, members: Iterable[int]) -> tuple[int, ...]:
-        """Return the groups that represent `members`, in ascending order."""
-        return tuple(sorted(self._whole.members(self._whole.state(frozenset(members)))))
+    def first(self, members: Collection[int]) -> tuple[int, ...]:
+        """Return the groups that represent `members`, in ascending order.
 
+        They are all groups at the kinds of places at which members work, but those missing in one
+        domain, which is as empty as the emptiest of the members'.
+        """
+        kinds = Counter(self._places[group].kind for group in members)
+        found = [group for group, place in enumerate(self._places) if place.kind in kinds]
+        domains, fewest = self._by_domains(found), min(map(len, self._by_domains(members)))
+        if fewest < min(map(len, domains)):
+            fullest: list[int] = max(domains, key=len)
+            # Rare places stay.
+            fullest.sort(key=lambda group: kinds[self._places[group].kind])
+            found = sorted({*found}.difference(fullest[fewest:]))
+        return tuple(found)
 
-def _path(symmetry: Symmetry, group: int, gpus: Sequence[GpuHost]) -> _Path:
-    """Return the smallest part that contains all GPUs of a group, and the larger ones."""
-    parts = [symmetry.parts_of(gpu.name) for gpu in gpus]
-    common = []
-    for each in zip(*parts, strict=False):
-        if len({part for part, _ in each}) > 1:
-            break
-        common.append(each[0])
-    # A GPU of which the place is unknown is like no other. Identical parts may differ in speed.
-    kinds = tuple(
-        (gpu.speed_flop_per_s, *(kind for _, kind in own[len(common) :]), "" if own else gpu.name)
-        for gpu, own in zip(gpus, parts, strict=True)
-    )
-    return (*common, (group, kinds))
+    @cached_property
+    def levels(self) -> list[tuple[int, ...]]:
+        """All groups, those in half of the domains of each kind, in a quarter, and so on.
 
+        The last are in at least two domains.
+        """
+        levels = [tuple(range(len(self._places)))]
+        while len(fewer := self._half(levels[-1])) < len(levels[-1]):
+            levels.append(fewer)
+        return levels
 
-def _part(paths: Iterable[_Path], depth: int) -> tuple[_Part, object]:
-    """Return the part that all paths lead through, and its shape, equal for alike parts."""
-    inside = defaultdict[object, list[_Path]](list)
-    for path in paths:
-        inside[path[depth][0]].append(path)
-    alike = defaultdict[object, list[_Part]](list)
-    for through in inside.values():
-        key, kind = through[0][depth]
-        is_group = len(through[0]) == depth + 1
-        part, shape = (_Part(key, ()), None) if is_group else _part(through, depth + 1)
-        alike[kind, shape].append(part)
-    shape = tuple((key, len(parts)) for key, parts in alike.items())
-    return _Part(None, tuple(map(tuple, alike.values()))), shape
+    def _half(self, groups: Sequence[int]) -> tuple[int, ...]:
+        alike = defaultdict[Hashable, list[list[int]]](list)
+        for inside in self._by_domains(groups):
+            alike[tuple(self._places[group].kind for group in inside)].append(inside)
+        least = 2 if len(alike) == 1 else 1
+        halves = (one[: max(least, (len(one) + 1) // 2)] for one in alike.values())
+        return tuple(sorted(group for half in halves for inside in half for group in inside))
+
+    def _by_domains(self, groups: Iterable[int]) -> list[list[int]]:
+        """Return the groups by the domains that they are in."""
+        inside = defaultdict[Hashable, list[int]](list)
+        for group in groups:
+            inside[self._places[group].domains].append(group)
+        return [*inside.values()]

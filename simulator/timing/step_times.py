@@ -7,8 +7,10 @@ their ring carry other traffic. Gradients that hide behind the passes arrive fro
 not simulated at the times at which simulated replicas send theirs. If a link carries messages of
 several ranks and fewer are simulated, its bandwidth shrinks by that ratio. Groups with different
 work are simulated too, each as if all groups did its work. All ranks are simulated in a small step,
-in a step with slow ranks, and on a platform that is uneven anywhere on a route; then one set of
-members stands for those of which as many work in each part of the platform.
+in a step with slow ranks, and on a platform that is uneven anywhere on a route.
+
+A step of more than a few groups is simulated for some sets of members; the time of any other set
+follows from these (`AlikeMembers`).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from faultline.simulator.pattern.plan_shares import SOUND_STEP, SlowStep, StepSh
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import Hosts
 from faultline.simulator.simgrid.traffic import Traffic
-from faultline.simulator.timing.alike_members import AlikeMembers
-from faultline.simulator.timing.alike_states import AlikeStates
+from faultline.simulator.timing.alike_members import AlikeMembers, Place, places_of
+from faultline.simulator.timing.alike_states import AlikeStates, LinkShares
 from faultline.simulator.timing.kept_platform import look_up_on, simulate_on
 from faultline.simulator.timing.probe_cache import cached
 from faultline.simulator.timing.transfer_times import all_reduce_s
@@ -47,6 +49,9 @@ _VERSION = 16
 
 _MOST_UNFOLDED_PASSES = 1024
 """Largest number of forward passes in a step for which all ranks are simulated: about 0.1 s."""
+
+_FEW_GROUPS = 8
+"""Largest number of working groups of which each set is simulated itself."""
 
 _MOST_KNOWN = 10_000
 
@@ -87,10 +92,6 @@ class SimulatedStepTimes:
     step: PlacedStep  # The step of all groups.
     is_even: bool
     symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
-    # The representative steps of members.
-    _alike: dict[StepShares, _SharedStep] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
     _known: dict[object, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -143,26 +144,33 @@ class SimulatedStepTimes:
 
     def _time(self, shares: StepShares, slow: SlowStep, factor: float = 1.0) -> StepTime:
         stages, slow = slow.stages, slow._replace(deal=(), stages=())
-        known = _Conditions(slow, stages, factor)
-        if not self.is_even or slow.ranks or self.step.keeps_ranks_apart or self.step.pattern.hides:
-            return self._simulated(shares, known)
-        key = shares, known
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
+        key = shares, _Conditions(slow, stages, factor)
         if key not in self._known:
-            self._known[key] = self._by_parts(shares, known)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = self._found(*key)
         return self._known[key]
+
+    def _found(self, shares: StepShares, conditions: _Conditions) -> StepTime:
+        """Return the time of the very step if it is of few groups, or like no other."""
+        like_no_other = shares.pipelines and not self._alike_members.are_all_alike
+        few = len(shares.computing_groups) <= _FEW_GROUPS
+        if few or conditions.slow.ranks or like_no_other:
+            return self._simulated(shares, conditions)
+        return self._by_parts(shares, conditions)
 
     def _simulated(self, shares: StepShares, conditions: _Conditions) -> StepTime:
         """Return the time of the very step, or of one of equal time."""
         step = self.step
         if conditions.slow == SOUND_STEP:
-            step, shares = self._represented(shares)
+            step, shares = self._representative(shares)
         return self._measured(step, shares, conditions)
 
     @cached_property
     def _alike_members(self) -> AlikeMembers:
-        return AlikeMembers(platform_at(self.platform), self.symmetry(), self.step)
+        if self.is_even:
+            return AlikeMembers([Place(group, None) for group in range(self.step.groups)])
+        return AlikeMembers(places_of(platform_at(self.platform), self.step, self.symmetry()))
 
     def _measured(self, step: PlacedStep, shares: StepShares, conditions: _Conditions) -> StepTime:
         """Return the time of the very step."""
@@ -177,7 +185,7 @@ class SimulatedStepTimes:
         return self._known[key]
 
     def _by_parts(self, shares: StepShares, conditions: _Conditions) -> StepTime:
-        """Return the time of a large step: that of its number of members, and of each change.
+        """Return the time of a step of many groups: that of its members, and of each change.
 
         The slowest kind of pipeline, and narrowed links, cost it as much as a step of which all
         else is sound. So a state that differs in several ways is not simulated itself. On 512
@@ -185,21 +193,29 @@ class SimulatedStepTimes:
         """
         sound = conditions._replace(slow=SOUND_STEP)
         working = shares.computing_groups
-        total = self._of_number(shares, len(working), sound)
+        total = self._of_members(shares, working, sound)
         pattern = self.step.pattern
         kinds, is_usual = kinds_of(shares, pattern.pipeline, pattern.micro_batches, pattern.tensor)
         if kinds:
             total = self._with_kinds(total, kinds, shares, sound, is_usual=is_usual)
         if conditions.slow != SOUND_STEP:
-            left = _left(self.platform, conditions.slow)
-            changed_ns = self.platform.stat().st_mtime_ns
-            states = _alike_states(self.platform, changed_ns, self.step)
-            members, left = states.canonical(working, left) or (tuple(sorted(working)), left)
+            members, left = self._alike_state(working, _left(self.platform, conditions.slow))
             if left:
                 narrowed = conditions._replace(slow=SlowStep(left))
-                more = self._simulated(shares._replace(members=members, pipelines=()), narrowed)
-                total = _changed(total, more, self._of_number(shares, len(members), sound))
+                more = self._of(members, shares, narrowed)
+                total = _changed(total, more, self._of_members(shares, members, sound))
         return total
+
+    def _alike_state(
+        self, working: Sequence[int], left: LinkShares
+    ) -> tuple[tuple[int, ...], LinkShares]:
+        """Return members and narrowed links that represent all states of about equal time."""
+        if self._alike_members.are_all_alike:
+            changed_ns = self.platform.stat().st_mtime_ns
+            found = _alike_states(self.platform, changed_ns, self.step).canonical(working, left)
+            if found is not None:
+                return found
+        return tuple(sorted(working)), left
 
     def _with_kinds(
         self,
@@ -220,47 +236,53 @@ class SimulatedStepTimes:
         for kind in kinds:
             pipelines = kind if is_usual else for_all(kind, self.step.groups)
             alike = shares._replace(members=everyone, pipelines=pipelines)
-            sound = self._of_number(shares, len(alike.computing_groups), conditions)
+            sound = self._of_members(shares, alike.computing_groups, conditions)
             timed.append((self._measured(self.step, alike, conditions), sound))
-        slowest, _ = max(timed, key=lambda pair: pair[0].passes_s)
+        slowest, usual = max(timed, key=lambda pair: pair[0].passes_s - pair[1].passes_s)
         last, sound = max(timed, key=lambda pair: pair[0].sync_s - pair[1].sync_s)
-        passes = {name: getattr(slowest, name) for name in _PARTS if name not in _SYNC_PARTS}
-        return replace(_changed(total, last, sound), **passes)
+        passes, sync = _changed(total, slowest, usual), _changed(total, last, sound)
+        return replace(passes, **{name: getattr(sync, name) for name in _SYNC_PARTS})
+
+    def _of_members(
+        self, shares: StepShares, members: Sequence[int], conditions: _Conditions
+    ) -> StepTime:
+        """Return the time of a sound step of some members with unchanged pipelines."""
+        first = self._alike_members.first(members)
+        total = self._of(first, shares, conditions)
+        if len(first) == len(members):
+            return total
+        fewer, more = (
+            self._of_number(shares, len(groups), conditions) for groups in (members, first)
+        )
+        return _changed(total, fewer, more)
 
     def _of_number(self, shares: StepShares, members: int, conditions: _Conditions) -> StepTime:
-        """Return the time of a sound step of a number of members with unchanged pipelines.
+        """Return the time of a sound step of a number of members that fill their domains.
 
-        Each of its parts is a constant, and another over the number of members. Two numbers of
-        members are simulated for both: all, and half of them.
+        Each of its parts is a constant, and another over the number of members. Both follow from
+        two steps that are simulated, of more members and of at most half of those.
         """
-        groups = self.step.groups
-        half = max(1, groups // 2)
+        levels = self._alike_members.levels
+        if len(levels) == 1:
+            return self._of(levels[0], shares, conditions)
+        fewer = next((level for level in levels[1:] if len(level) <= members), levels[-1])
+        more = levels[levels.index(fewer) - 1]
+        members = max(members, len(fewer))
+        weight = (1.0 / members - 1.0 / len(more)) / (1.0 / len(fewer) - 1.0 / len(more))
+        least, most = (self._of(groups, shares, conditions) for groups in (fewer, more))
+        return _changed(most, least, most, weight)
 
-        def simulated(number: int) -> StepTime:
-            alike = shares._replace(members=tuple(range(number)), pipelines=())
-            return self._simulated(alike, conditions)
-
-        if members < half:
-            return simulated(members)
-        whole = simulated(groups)
-        if members == groups:
-            return whole
-        less = simulated(half)
-        weight = (1.0 / members - 1.0 / groups) / (1.0 / half - 1.0 / groups)
-        return _changed(whole, less, whole, weight)
-
-    def _represented(self, shares: StepShares) -> _SharedStep:
-        """Return a step of equal time; with few GPUs, latencies of all routes are equal too."""
-        if shares not in self._alike:
-            self._alike[shares] = self._representative(shares)
-        return self._alike[shares]
+    def _of(
+        self, members: tuple[int, ...], shares: StepShares, conditions: _Conditions
+    ) -> StepTime:
+        """Return the time of a simulated step of some members with unchanged pipelines."""
+        return self._measured(self.step, shares._replace(members=members, pipelines=()), conditions)
 
     def _representative(self, shares: StepShares) -> _SharedStep:
+        """Return a step of equal time; with few GPUs, latencies of all routes are equal too."""
         step, working = self.step, shares.working
-        if shares == self._everyone or (not self.is_even and shares.pipelines):
+        if shares == self._everyone or not self.is_even:
             return step, shares
-        if not self.is_even:
-            return step, shares._replace(members=self._alike_members.first(shares.members))
         if step.keeps_ranks_apart:
             # Rings connect groups in ascending order.
             working.sort()
