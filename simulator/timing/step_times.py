@@ -50,8 +50,8 @@ _VERSION = 16
 _MOST_UNFOLDED_PASSES = 1024
 """Largest number of forward passes in a step for which all ranks are simulated: about 0.1 s."""
 
-_FEW_GROUPS = 8
-"""Largest number of working groups of which each set is simulated itself."""
+_FEW_GROUPS, _FEW_GPUS = 8, 32
+"""Each set of members is simulated itself if this many groups work, or the job has so few GPUs."""
 
 _MOST_KNOWN = 10_000
 
@@ -154,7 +154,7 @@ class SimulatedStepTimes:
     def _found(self, shares: StepShares, conditions: _Conditions) -> StepTime:
         """Return the time of the very step if it is of few groups, or like no other."""
         like_no_other = shares.pipelines and not self._alike_members.are_all_alike
-        few = len(shares.computing_groups) <= _FEW_GROUPS
+        few = len(self.step.names) <= _FEW_GPUS or len(shares.computing_groups) <= _FEW_GROUPS
         if few or conditions.slow.ranks or like_no_other:
             return self._simulated(shares, conditions)
         return self._by_parts(shares, conditions)
