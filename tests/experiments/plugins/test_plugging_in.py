@@ -146,7 +146,7 @@ def test_a_scheme_of_a_file_is_simulated_everywhere(tmp_path: Path) -> None:
         'scenario = "spare-study"\nseeds = 1\n[set]\njob = {groups = 24, steps = 20}\n'
         '[grid]\n"strategy.name" = ["spare", "twin-pairs"]\n'
     )
-    sweep = ["--scheme-file", str(file), "sweep", str(grid), "-o", str(tmp_path / "out")]
+    sweep = ["--scheme-file", str(file), "sweep", str(grid), "-o", str(tmp_path / "kept.sqlite")]
     done = faultline(*sweep)
     assert done.returncode == 0, done.stderr
     assert "2 runs simulated, 0 already there, 0 failed" in done.stdout
